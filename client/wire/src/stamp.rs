@@ -80,8 +80,11 @@ mod tests {
     use super::*;
 
     fn stamps() -> impl Strategy<Value = Stamp> {
-        (any::<u64>(), any::<u32>(), any::<u64>())
-            .prop_map(|(time, count, process)| Stamp { time, count, process: ProcessId(process) })
+        (any::<u64>(), any::<u32>(), any::<u64>()).prop_map(|(time, count, process)| Stamp {
+            time,
+            count,
+            process: ProcessId(process),
+        })
     }
 
     proptest! {

@@ -1,0 +1,235 @@
+//! What a node answers: one answer per request, but for `Consume`, which is answered by
+//! deliveries until it is stopped.
+//!
+//! Every answer carries the node's time, from which the client keeps its clock synchronized.
+//! Invariant: results of a batch stand in the order of what was asked. What this file does not
+//! do: reasons for a no are in [`crate::Refusal`].
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Label, NodeId, QueueId, QueueName, Receipt, Refusal, Settings, Stamp};
+
+/// A frame from a node: the answer to a numbered request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResponseFrame {
+    /// The number of the request; 0 for what was not asked for.
+    pub request: u64,
+    /// The node's hybrid time when it answered, in nanoseconds since 1970.
+    pub clock: u64,
+    /// The answer.
+    pub body: Response,
+}
+
+/// What a node answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Response {
+    /// To `Hello`, and unasked whenever the members change.
+    Welcome(Welcome),
+    /// Nothing or not all was done, and why.
+    Refused(Refusal),
+    /// To `CreateQueue`, `DescribeQueue`.
+    Queue(Box<QueueDescription>),
+    /// To `SetQueue`: the settings before and after.
+    QueueSet {
+        /// As they were.
+        before: Settings,
+        /// As they are, or would be.
+        after: Settings,
+    },
+    /// To `ListQueues`: a page of at most [`LIST_MAX`], and whether there are more.
+    Queues {
+        /// By name.
+        queues: Vec<QueueDescription>,
+        /// Whether to ask for the next page.
+        more: bool,
+    },
+    /// To `DeleteQueue`, `PurgeQueue`, `StopConsume`.
+    Done,
+    /// To `Send`.
+    Sent(SentBatch),
+    /// To `Receive`, `Consume` and `Peek`: the contents follow the header in the order of the
+    /// deliveries.
+    Deliveries {
+        /// The messages.
+        deliveries: Vec<DeliveryLabel>,
+    },
+    /// To `Delete`: one result per receipt.
+    Deleted(Vec<DeleteResult>),
+    /// To `Extend`: one result per receipt, with the milliseconds that each stays hidden.
+    Extended(Vec<Result<u64, Refusal>>),
+    /// To `Release`: one result per receipt.
+    Released(Vec<Result<(), Refusal>>),
+    /// To `Status`.
+    Status(Box<Status>),
+}
+
+/// What a client needs to know of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Welcome {
+    /// The version that the node speaks.
+    pub version: u16,
+    /// The node that answers.
+    pub node: NodeId,
+    /// All nodes it knows, itself among them.
+    pub members: Vec<ClusterMember>,
+}
+
+/// A node as clients see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterMember {
+    /// Which one.
+    pub node: NodeId,
+    /// Where clients reach it.
+    pub address: SocketAddr,
+    /// Whether clients should go there.
+    pub standing: Standing,
+}
+
+/// Whether clients should use a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Standing {
+    /// All is well.
+    Ready,
+    /// It is up but does not serve yet, or no more.
+    NotReady,
+    /// Its disk or processor is slow: only if there is no other.
+    Slow,
+    /// It is not reachable.
+    Down,
+}
+
+/// A queue as the table has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueDescription {
+    /// This incarnation.
+    pub id: QueueId,
+    /// Its name.
+    pub name: QueueName,
+    /// Its settings.
+    pub settings: Settings,
+}
+
+/// The outcome of a batch of sends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentBatch {
+    /// When the coordinator accepted it.
+    pub accepted: Stamp,
+    /// How many nodes have each message on disk that is not named below.
+    pub copies: u8,
+    /// The messages, by position in the batch, that fared otherwise.
+    pub exceptions: Vec<(u32, SendException)>,
+}
+
+/// How a message fared that was not simply stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SendException {
+    /// It was stored by an earlier attempt, and delivered and deleted since: done.
+    Gone,
+    /// It was not done, or that is unknown.
+    Refused(Refusal),
+}
+
+/// One delivery, without its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryLabel {
+    /// Proof of it.
+    pub receipt: Receipt,
+    /// The message.
+    pub label: Label,
+    /// When a coordinator accepted the message.
+    pub accepted: Stamp,
+    /// For how much longer it stays hidden, in milliseconds.
+    pub lease_ms: u64,
+}
+
+/// How a delete fared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeleteResult {
+    /// It is gone for good.
+    Deleted,
+    /// It is gone for good, though by the receipt of an older delivery: another consumer may have
+    /// it too.
+    DeletedByOlderReceipt,
+    /// It was not done, or that is unknown.
+    Refused(Refusal),
+}
+
+/// How the cluster is, as one node sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The node that answers.
+    pub node: NodeId,
+    /// All members; those that did not answer in time have no report.
+    pub members: Vec<MemberStatus>,
+    /// All queues, by name.
+    pub queues: Vec<QueueStatus>,
+}
+
+/// One node in the status.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberStatus {
+    /// Which one.
+    pub node: NodeId,
+    /// Where clients reach it.
+    pub client_address: SocketAddr,
+    /// Where peers reach it.
+    pub peer_address: SocketAddr,
+    /// Its zone; empty when it has none.
+    pub zone: String,
+    /// As the answering node sees it.
+    pub standing: Standing,
+    /// What it reports of itself.
+    pub report: Option<NodeReport>,
+}
+
+/// What a node says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeReport {
+    /// How old this report is, in milliseconds.
+    pub age_ms: u64,
+    /// Its run.
+    pub boot: u64,
+    /// Whether it hands out messages.
+    pub ready: bool,
+    /// The nodes it has a session with.
+    pub sessions: Vec<NodeId>,
+    /// Its wall clock minus that of the answering node, in nanoseconds, as far as measured.
+    pub clock_offset_ns: Option<i64>,
+    /// Bytes of its store on disk.
+    pub disk_bytes: u64,
+    /// Bytes of the socket buffer that the system granted.
+    pub socket_buffer_bytes: u64,
+    /// Counters by name.
+    pub counters: Vec<(String, u64)>,
+}
+
+/// One queue in the status.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueStatus {
+    /// The queue.
+    pub name: QueueName,
+    /// This incarnation.
+    pub id: QueueId,
+    /// What each node holds of it.
+    pub nodes: Vec<(NodeId, QueueCounts)>,
+    /// Cluster-wide: each message counted once, by its custodian.
+    pub total: QueueCounts,
+}
+
+/// Figures of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueCounts {
+    /// Copies on disk; in the total: messages that are not deleted.
+    pub messages: u64,
+    /// Received and not yet deleted.
+    pub in_flight: u64,
+    /// Age since acceptance of the oldest that is ready, in milliseconds.
+    pub oldest_age_ms: u64,
+    /// How old these figures are, in milliseconds.
+    pub age_ms: u64,
+}
+
+/// The most queues of one page of a list.
+pub const LIST_MAX: usize = 1000;

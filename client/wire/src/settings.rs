@@ -1,0 +1,221 @@
+//! The settings of a queue: what may be chosen, within which limits, and what is chosen when
+//! nothing is said.
+//!
+//! Settings arrive as a [`SettingsChange`], in which what is not named stays as it is; applying
+//! one to [`Settings`] gives valid settings or says which setting is wrong and why. So a node
+//! never has invalid ones. What this file does not do: it does not say when a change was made;
+//! the table gives each field a stamp.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Refusal;
+use crate::message::BODY_LENGTH_MAX;
+
+/// The settings of a queue, all of them, valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Parts that are placed on hosts independently; fixed when the queue is created.
+    pub partitions: u16,
+    /// How long a message that was received stays hidden, in milliseconds.
+    pub visibility_timeout_ms: u64,
+    /// R: hosts that should hold each message.
+    pub replicas: u8,
+    /// W: hosts that must have a message on disk before it is confirmed.
+    pub confirms: u8,
+    /// The fewest hosts with which a send is confirmed while W hosts are not in session; W itself
+    /// unless the queue prefers availability.
+    pub at_least: u8,
+    /// The longest body, in bytes.
+    pub message_size_max: u32,
+    /// Age since acceptance at which a message may be discarded unread, in milliseconds.
+    pub retention_ms: u64,
+    /// How long after its acceptance a message is not yet ready, in milliseconds.
+    pub delay_ms: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            partitions: 8,
+            visibility_timeout_ms: 30_000,
+            replicas: 3,
+            confirms: 2,
+            at_least: 2,
+            message_size_max: 1024 * 1024,
+            retention_ms: 4 * DAY_MS,
+            delay_ms: 0,
+        }
+    }
+}
+
+impl Settings {
+    /// The defaults of a node that runs alone: one copy.
+    #[must_use]
+    pub fn standalone() -> Self {
+        Self { replicas: 1, confirms: 1, at_least: 1, ..Self::default() }
+    }
+}
+
+/// What to set; what is `None` stays as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettingsChange {
+    /// See [`Settings::partitions`]; only at creation.
+    pub partitions: Option<u16>,
+    /// See [`Settings::visibility_timeout_ms`].
+    pub visibility_timeout_ms: Option<u64>,
+    /// See [`Settings::replicas`].
+    pub replicas: Option<u8>,
+    /// See [`Settings::confirms`].
+    pub confirms: Option<u8>,
+    /// See [`Settings::at_least`]; follows `confirms` when only that is named.
+    pub at_least: Option<u8>,
+    /// See [`Settings::message_size_max`].
+    pub message_size_max: Option<u32>,
+    /// See [`Settings::retention_ms`].
+    pub retention_ms: Option<u64>,
+    /// See [`Settings::delay_ms`].
+    pub delay_ms: Option<u64>,
+}
+
+impl SettingsChange {
+    /// The settings of a new queue: what is named here over the defaults.
+    ///
+    /// # Errors
+    /// [`Refusal::BadSetting`]; nothing is done.
+    pub fn create(&self, defaults: Settings) -> Result<Settings, Refusal> {
+        let changed = self.merge(Settings {
+            partitions: self.partitions.unwrap_or(defaults.partitions),
+            ..defaults
+        });
+        changed.check()
+    }
+
+    /// The settings of a queue after this change.
+    ///
+    /// # Errors
+    /// [`Refusal::BadSetting`], also for another number of partitions; nothing is done.
+    pub fn apply(&self, present: Settings) -> Result<Settings, Refusal> {
+        if self.partitions.is_some_and(|partitions| partitions != present.partitions) {
+            return Err(bad("partitions", "is fixed when the queue is created"));
+        }
+        self.merge(present).check()
+    }
+
+    fn merge(&self, s: Settings) -> Settings {
+        let confirms = self.confirms.unwrap_or(s.confirms);
+        let follows = s.at_least == s.confirms || s.at_least > confirms;
+        Settings {
+            partitions: s.partitions,
+            visibility_timeout_ms: self.visibility_timeout_ms.unwrap_or(s.visibility_timeout_ms),
+            replicas: self.replicas.unwrap_or(s.replicas),
+            confirms,
+            at_least: self.at_least.unwrap_or(if follows { confirms } else { s.at_least }),
+            message_size_max: self.message_size_max.unwrap_or(s.message_size_max),
+            retention_ms: self.retention_ms.unwrap_or(s.retention_ms),
+            delay_ms: self.delay_ms.unwrap_or(s.delay_ms),
+        }
+    }
+}
+
+impl Settings {
+    fn check(self) -> Result<Self, Refusal> {
+        let checks = [
+            ((1..=PARTITIONS_MAX).contains(&self.partitions), "partitions", "is 1 to 256"),
+            (self.visibility_timeout_ms <= VISIBILITY_MAX_MS, "visibility", "is 0 s to 12 h"),
+            ((1..=REPLICAS_MAX).contains(&self.replicas), "replicas", "is 1 to 7"),
+            (
+                (1..=self.replicas).contains(&self.confirms),
+                "confirms",
+                "is at least 1 and at most the replicas",
+            ),
+            (
+                (1..=self.confirms).contains(&self.at_least),
+                "at-least",
+                "is at least 1 and at most the confirms",
+            ),
+            (
+                (1..=BODY_LENGTH_MAX).contains(&(self.message_size_max as usize)),
+                "message-size-max",
+                "is 1 byte to 16 MiB",
+            ),
+            (
+                (RETENTION_MIN_MS..=RETENTION_MAX_MS).contains(&self.retention_ms),
+                "retention",
+                "is 1 s to 14 days",
+            ),
+            (self.delay_ms <= DELAY_MAX_MS, "delay", "is 0 s to 14 days"),
+        ];
+        match checks.iter().find(|(holds, ..)| !holds) {
+            None => Ok(self),
+            Some((_, setting, why)) => Err(bad(setting, why)),
+        }
+    }
+}
+
+fn bad(setting: &str, why: &str) -> Refusal {
+    Refusal::BadSetting { setting: setting.to_owned(), why: why.to_owned() }
+}
+
+const DAY_MS: u64 = 24 * 3600 * 1000;
+
+/// More partitions than hosts and cores could use on the largest cluster (100 nodes).
+pub const PARTITIONS_MAX: u16 = 256;
+/// As in SQS.
+pub const VISIBILITY_MAX_MS: u64 = 12 * 3600 * 1000;
+/// As in SQS.
+pub const RETENTION_MAX_MS: u64 = 14 * DAY_MS;
+/// A message that may be discarded at once would never be delivered.
+pub const RETENTION_MIN_MS: u64 = 1000;
+/// No message may be delayed beyond the longest retention.
+pub const DELAY_MAX_MS: u64 = RETENTION_MAX_MS;
+/// Seven copies survive any three hosts; more only costs.
+pub const REPLICAS_MAX: u8 = 7;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_valid() {
+        assert_eq!(SettingsChange::default().create(Settings::default()), Ok(Settings::default()));
+        let alone = Settings::standalone();
+        assert_eq!(SettingsChange::default().create(alone), Ok(alone));
+    }
+
+    #[test]
+    fn at_least_follows_confirms_until_it_is_named() {
+        let three = SettingsChange { confirms: Some(3), ..Default::default() };
+        assert_eq!(three.create(Settings::default()).unwrap().at_least, 3);
+        let low = SettingsChange { at_least: Some(1), ..Default::default() };
+        let low = low.create(Settings::default()).unwrap();
+        assert_eq!(three.apply(low).unwrap().at_least, 1);
+    }
+
+    #[test]
+    fn what_is_out_of_its_limits_is_refused_by_name() {
+        let cases = [
+            (SettingsChange { partitions: Some(0), ..Default::default() }, "partitions"),
+            (SettingsChange { confirms: Some(4), ..Default::default() }, "confirms"),
+            (SettingsChange { at_least: Some(3), ..Default::default() }, "at-least"),
+            (SettingsChange { retention_ms: Some(0), ..Default::default() }, "retention"),
+            (
+                SettingsChange { message_size_max: Some(u32::MAX), ..Default::default() },
+                "message-size-max",
+            ),
+        ];
+        for (change, name) in cases {
+            let Err(Refusal::BadSetting { setting, .. }) = change.create(Settings::default())
+            else {
+                panic!("{name} was taken");
+            };
+            assert_eq!(setting, name);
+        }
+    }
+
+    #[test]
+    fn partitions_never_change() {
+        let change = SettingsChange { partitions: Some(4), ..Default::default() };
+        assert!(change.apply(Settings::default()).is_err());
+        assert!(change.create(Settings::default()).is_ok());
+    }
+}
