@@ -12,6 +12,7 @@
 //! Reading order: [`Stamp`], [`Message`], [`Request`], [`Response`], [`Refusal`], [`frame`].
 
 pub mod frame;
+mod identity;
 mod message;
 mod name;
 mod receipt;
@@ -21,6 +22,9 @@ mod response;
 mod settings;
 mod stamp;
 
+pub use identity::{
+    ClientName, ClientNameError, ClusterName, ClusterNameError, Identity, IdentityError, Role,
+};
 pub use message::{
     AttributeValue, Attributes, BODY_LENGTH_MAX, KEY_LENGTH_MAX, Label, Message, MessageError,
     MessageId,
