@@ -112,7 +112,7 @@ pub enum TlsError {
         /// Whose it is.
         found: Box<Identity>,
         /// Whose it should be.
-        wanted: &'static str,
+        wanted: String,
     },
     /// The certificate is of another cluster than the one that is meant.
     #[error("the certificate is of cluster {found}, and not of {wanted}")]
@@ -176,11 +176,12 @@ impl Credentials {
             return Err(TlsError::WrongRole {
                 place: certificate.0.to_owned(),
                 found: Box::new(identity),
-                wanted: "a client or a node",
+                wanted: "a client or a node".to_owned(),
             });
         }
         let parsed = parse_key(key.0, key.1)?;
-        let authorities = Arc::new(parse_authorities(ca.0, ca.1, &Role::NodeAuthority)?);
+        let authority = Identity { role: Role::NodeAuthority, cluster: identity.cluster.clone() };
+        let authorities = Arc::new(parse_authorities(ca.0, ca.1, &authority)?);
         let ours = Self { identity, chain, key: Arc::new(parsed), authorities };
         // Here and not at the first connection: whoever gives wrong files should learn it at once.
         ours.client_config(ALPN)?;
@@ -274,14 +275,15 @@ pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// Reads the certificates of authorities, all of which must be for this role.
+/// Reads the certificates of an authority. One that says whose authority it is must be the
+/// wanted one; an authority that was not made by `gaggle cert` says nothing and is taken.
 ///
 /// # Errors
 /// See [`TlsError`]; [`TlsError::WrongRole`] when node CA and client CA were mixed up, which
 /// would let clients in as nodes.
-pub fn load_authorities(path: &Path, role: &Role) -> Result<RootCertStore, TlsError> {
+pub fn load_authorities(path: &Path, wanted: &Identity) -> Result<RootCertStore, TlsError> {
     let pem = read_bounded(path, Secrecy::Public)?;
-    parse_authorities(&path.display().to_string(), &pem, role)
+    parse_authorities(&path.display().to_string(), &pem, wanted)
 }
 
 /// Reads the certificates of a file, one at least.
@@ -316,18 +318,21 @@ pub fn identity_of(certificate: &CertificateDer<'_>, place: &str) -> Result<Iden
         .map_err(|error| TlsError::NoIdentity { place: place.to_owned(), error })
 }
 
-fn parse_authorities(place: &str, pem: &[u8], role: &Role) -> Result<RootCertStore, TlsError> {
+fn parse_authorities(
+    place: &str,
+    pem: &[u8],
+    wanted: &Identity,
+) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in parse_certificates(place, pem)? {
-        let identity = identity_of(&certificate, place)?;
-        if identity.role != *role {
-            let wanted = match role {
-                Role::NodeAuthority => "the node CA",
-                Role::ClientAuthority => "the client CA",
-                Role::Node(_) | Role::Client(_) => "an authority",
-            };
-            let found = Box::new(identity);
-            return Err(TlsError::WrongRole { place: place.to_owned(), found, wanted });
+        match identity_of(&certificate, place) {
+            Err(TlsError::NoIdentity { error: IdentityError::Missing, .. }) => {}
+            Err(error) => return Err(error),
+            Ok(found) if found == *wanted => {}
+            Ok(found) => {
+                let (place, found) = (place.to_owned(), Box::new(found));
+                return Err(TlsError::WrongRole { place, found, wanted: wanted.to_string() });
+            }
         }
         roots.add(certificate)?;
     }
@@ -335,10 +340,7 @@ fn parse_authorities(place: &str, pem: &[u8], role: &Role) -> Result<RootCertSto
 }
 
 /// At least one certificate.
-fn parse_certificates(
-    place: &str,
-    pem: &[u8],
-) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn parse_certificates(place: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(pem)
         .collect::<Result<_, _>>()
         .map_err(|error| TlsError::Pem { place: place.to_owned(), wanted: "certificate", error })?;
@@ -349,8 +351,11 @@ fn parse_certificates(
 }
 
 fn parse_key(place: &str, pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_slice(pem)
-        .map_err(|error| TlsError::Pem { place: place.to_owned(), wanted: "key", error })
+    PrivateKeyDer::from_pem_slice(pem).map_err(|error| TlsError::Pem {
+        place: place.to_owned(),
+        wanted: "key",
+        error,
+    })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -377,9 +382,8 @@ fn read_bounded(path: &Path, secrecy: Secrecy) -> Result<Vec<u8>, TlsError> {
 #[cfg(unix)]
 fn refuse_exposed(path: &Path, file: &File) -> Result<(), TlsError> {
     use std::os::unix::fs::PermissionsExt;
-    let metadata = file
-        .metadata()
-        .map_err(|error| TlsError::Unreadable { path: path.to_owned(), error })?;
+    let metadata =
+        file.metadata().map_err(|error| TlsError::Unreadable { path: path.to_owned(), error })?;
     let mode = metadata.permissions().mode() & 0o777;
     if mode & 0o077 == 0 {
         return Ok(());
