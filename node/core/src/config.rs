@@ -1,0 +1,83 @@
+//! Every setting and limit of a node, each with the reason for its default.
+//!
+//! The runtime fills it from flags, files and certificates and checks it there; tests and the
+//! simulator set small limits to make rare things happen. What this file does not do: settings of
+//! queues are in the wire language, what crosses the wire has its limits there.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use gaggle_wire::{NodeId, Settings};
+
+/// The settings of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Who this is, as in the certificate.
+    pub node: NodeId,
+    /// Where peers reach it.
+    pub peer_address: SocketAddr,
+    /// Where clients reach it.
+    pub client_address: SocketAddr,
+    /// Its zone; empty for none. At most 64 bytes.
+    pub zone: String,
+    /// Where to look for other nodes.
+    pub seeds: Vec<SocketAddr>,
+    /// What a new queue has when nothing is said.
+    pub queue_defaults: Settings,
+    /// Randomness of this run: jitter, gossip, the process id.
+    pub seed: u64,
+    /// How far a stamp may lie ahead of the own wall clock: far above what NTP keeps (tens of
+    /// milliseconds), far below what would freeze a clock for long.
+    pub drift_max: Duration,
+    /// How far ahead of use the ceiling of stamps is written: one write per so much time.
+    pub ceiling_step: Duration,
+    /// How long a silent member is suspected before it is down: with a probe period of 200 ms the
+    /// median of detection is 1.3 s. Tests on noisy machines take 10 s.
+    pub suspicion: Duration,
+    /// How long a started node waits for the members it remembers before it serves without them.
+    pub serve_alone_after: Duration,
+    /// How long a host knows the ids it has seen: the SDK never sends an id again later.
+    pub resend_window: Duration,
+    /// How long a message may be at too few hosts before its holders look after it themselves.
+    pub open_after: Duration,
+    /// How old a lease is before the other holders are told: most deliveries end sooner.
+    pub tell_leases_after: Duration,
+    /// Messages of a partition that are kept in memory ahead of delivery, at most.
+    pub window_max: usize,
+    /// Rows that are read in one go.
+    pub page_rows: usize,
+    /// Messages in flight per queue and node, at most (SQS: 120,000).
+    pub in_flight_max: usize,
+    /// Requests that wait at a node (receives, sends under way), at most.
+    pub waiting_max: usize,
+    /// Queues, at most: every node has the whole table.
+    pub queues_max: usize,
+}
+
+impl Config {
+    /// The defaults of a node at these addresses.
+    #[must_use]
+    pub fn new(node: NodeId, peer_address: SocketAddr, client_address: SocketAddr) -> Self {
+        Self {
+            node,
+            peer_address,
+            client_address,
+            zone: String::new(),
+            seeds: Vec::new(),
+            queue_defaults: Settings::default(),
+            seed: 0,
+            drift_max: Duration::from_millis(500),
+            ceiling_step: Duration::from_secs(10),
+            suspicion: Duration::from_millis(900),
+            serve_alone_after: Duration::from_secs(10),
+            resend_window: Duration::from_mins(2),
+            open_after: Duration::from_secs(1),
+            tell_leases_after: Duration::from_millis(200),
+            window_max: 4096,
+            page_rows: 1000,
+            in_flight_max: 120_000,
+            waiting_max: 100_000,
+            queues_max: 100_000,
+        }
+    }
+}

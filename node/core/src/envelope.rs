@@ -1,0 +1,412 @@
+//! What nodes say to each other inside a session.
+//!
+//! An envelope travels on one of two ordered streams of the session's connection: control, or
+//! copies, so that bodies never hold up a tombstone. Contents of messages follow the header as
+//! on a client's stream; the core knows only their labels. Numbers that pair a question with its
+//! answer (`batch`, `call`) are chosen by who asks and mean nothing outside the session.
+//!
+//! Invariant: an envelope is handled only in the session in which it was sent. What this file
+//! does not do: it does not say when something is sent; see the rooms.
+
+use gaggle_wire::{
+    Attempt, DeliveryLabel, Label, NodeReport, ProcessId, QueueCounts, QueueId, QueueName, Refusal,
+    Stamp,
+};
+use gaggle_wire::{NodeId, Receipt};
+use serde::{Deserialize, Serialize};
+
+use crate::ledger::MessageKey;
+use crate::ranges::Ranges;
+use crate::table::Entry;
+
+/// The version of the node protocol.
+pub const PEER_VERSION: u16 = 1;
+
+/// What each side says first on a new connection between nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerHello {
+    /// Its [`PEER_VERSION`].
+    pub version: u16,
+    /// Who it is; must be the node in its certificate.
+    pub node: NodeId,
+    /// Its run.
+    pub boot: u64,
+    /// Its disk.
+    pub store: u128,
+    /// Where peers reach it.
+    pub peer_address: std::net::SocketAddr,
+    /// Where clients reach it.
+    pub client_address: std::net::SocketAddr,
+    /// Its zone.
+    pub zone: String,
+}
+
+/// Which stream of the connection an envelope takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lane {
+    /// Marks, yields, tombstones, leases, wants.
+    Control,
+    /// What carries the contents of messages.
+    Copies,
+}
+
+/// What a node says to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Envelope {
+    /// Table entries. Answered by `TableHeld` when `call` is not 0.
+    Table {
+        /// To pair the answer.
+        call: u64,
+        /// What the sender knows.
+        entries: Vec<Entry>,
+    },
+    /// The entries of that call are on disk.
+    TableHeld {
+        /// Of the `Table`.
+        call: u64,
+    },
+    /// Does anybody know a queue of this name?
+    AskQueue {
+        /// To pair the answer.
+        call: u64,
+        /// The name.
+        name: QueueName,
+    },
+    /// All that the sender knows of that name.
+    KnownQueue {
+        /// Of the `AskQueue`.
+        call: u64,
+        /// Live entries.
+        entries: Vec<Entry>,
+    },
+    /// All older tombstones that are open for the receiver have been sent.
+    Mark,
+    /// Please send what tombstones are open for me, and a fresh mark.
+    AskMark,
+    /// The sender hands out nothing any more on which the receiver precedes it.
+    Yield,
+    /// The sender is being stopped: its custody and leases have been told.
+    Leaving,
+    /// Messages to hold, on their way from their producer.
+    Copy {
+        /// To pair the answer.
+        batch: u64,
+        /// The queue.
+        queue: QueueId,
+        /// The partition.
+        partition: u16,
+        /// When the coordinator accepted them.
+        accepted: Stamp,
+        /// Who should hold them.
+        holders: Vec<NodeId>,
+        /// The messages; their contents follow.
+        labels: Vec<Label>,
+    },
+    /// Messages to hold that the receiver lacks.
+    MakeUp {
+        /// To pair the answer.
+        batch: u64,
+        /// The queue.
+        queue: QueueId,
+        /// The partition.
+        partition: u16,
+        /// The messages; their contents follow.
+        items: Vec<CopyItem>,
+    },
+    /// The messages of a `Copy` or `MakeUp` are on disk, but for the exceptions.
+    Held {
+        /// Of the copies.
+        batch: u64,
+        /// By position in the batch.
+        exceptions: Vec<(u32, CopyException)>,
+    },
+    /// A host failed in mid-send: the messages of this batch have more holders now.
+    Relist {
+        /// Of the `Copy`.
+        batch: u64,
+        /// Which change of the list this is.
+        version: u32,
+        /// The messages.
+        queue: QueueId,
+        /// Their partition.
+        partition: u16,
+        /// Their labels.
+        labels: Vec<Label>,
+        /// When they were accepted.
+        accepted: Stamp,
+        /// The longer list.
+        holders: Vec<NodeId>,
+    },
+    /// The longer list is on disk.
+    Relisted {
+        /// Of the `Relist`.
+        batch: u64,
+        /// Of the `Relist`.
+        version: u32,
+    },
+    /// These messages are known to be at enough hosts.
+    Settled {
+        /// By queue, partition and process.
+        messages: Vec<(QueueId, u16, ProcessId, Ranges)>,
+    },
+    /// Which of these messages does the receiver hold, or know to be gone?
+    Ask {
+        /// To pair the answer.
+        call: u64,
+        /// Why it is asked.
+        attempt: Attempt,
+        /// The queue.
+        queue: QueueId,
+        /// The partition.
+        partition: u16,
+        /// By process.
+        messages: Vec<(ProcessId, Ranges)>,
+    },
+    /// What the sender holds and knows to be gone: of what was asked, or (call 0) of all.
+    Inventory {
+        /// Of the `Ask`, or 0.
+        call: u64,
+        /// By queue partition.
+        partitions: Vec<PartitionInventory>,
+        /// Whether this is the last part.
+        last: bool,
+    },
+    /// Messages that are gone for good.
+    Tombstones {
+        /// To pair the answer.
+        batch: u64,
+        /// The queue.
+        queue: QueueId,
+        /// The partition.
+        partition: u16,
+        /// Who must know.
+        holders: Vec<NodeId>,
+        /// The messages; with their stamps as long as these are known, which finds their rows.
+        messages: Vec<(ProcessId, Ranges)>,
+        /// The stamps of the messages, as far as known.
+        stamps: Vec<Stamp>,
+        /// The nodes that are known to have them.
+        known: Vec<NodeId>,
+    },
+    /// The tombstones of that batch are on disk.
+    Buried {
+        /// Of the `Tombstones`.
+        batch: u64,
+    },
+    /// These batches of tombstones from the sender are now known to be at these nodes.
+    BuriedAt {
+        /// By batch of `Tombstones`.
+        batches: Vec<(u64, Vec<NodeId>)>,
+    },
+    /// Deliveries that run for some time, so that another custodian would honour them.
+    Leases {
+        /// The queue.
+        queue: QueueId,
+        /// The partition.
+        partition: u16,
+        /// The leases.
+        leases: Vec<LeaseTold>,
+    },
+    /// Whether the sender has consumers waiting for this queue.
+    Want {
+        /// The queue.
+        queue: QueueId,
+        /// Whether it has.
+        wanted: Wanted,
+    },
+    /// The sender has messages ready of a queue that the receiver wants.
+    Offer {
+        /// The queue.
+        queue: QueueId,
+        /// Time of the oldest stamp.
+        oldest: u64,
+    },
+    /// Grant me up to this many now. Answered by `Grant`, be it an empty one.
+    Take {
+        /// To pair the answer.
+        call: u64,
+        /// The queue.
+        queue: QueueId,
+        /// How many.
+        max: u32,
+        /// How long they stay hidden, in milliseconds; the queue's timeout when `None`.
+        visibility_ms: Option<u64>,
+    },
+    /// Leased messages; their contents follow.
+    Grant {
+        /// Of the `Take`.
+        call: u64,
+        /// The queue.
+        queue: QueueId,
+        /// The deliveries.
+        deliveries: Vec<DeliveryLabel>,
+        /// Whether and since when (time of the oldest stamp) there are more.
+        more: Option<u64>,
+    },
+    /// Deliveries that nobody took: as if they had never been granted.
+    GrantBack {
+        /// Their receipts.
+        receipts: Vec<Receipt>,
+    },
+    /// Extends or releases deliveries in the receiver's custody.
+    Change {
+        /// To pair the answer.
+        call: u64,
+        /// What to do.
+        change: LeaseChange,
+        /// Whose.
+        receipts: Vec<Receipt>,
+    },
+    /// How that went: milliseconds that each stays hidden.
+    Changed {
+        /// Of the `Change`.
+        call: u64,
+        /// By receipt.
+        results: Vec<Result<u64, Refusal>>,
+    },
+    /// Show the first ready messages.
+    AskPeek {
+        /// To pair the answer.
+        call: u64,
+        /// The queue.
+        queue: QueueId,
+        /// How many.
+        max: u32,
+    },
+    /// The first ready messages; their contents follow.
+    Peeked {
+        /// Of the `AskPeek`.
+        call: u64,
+        /// The messages.
+        deliveries: Vec<DeliveryLabel>,
+    },
+    /// How is it with you?
+    AskStatus {
+        /// To pair the answer.
+        call: u64,
+    },
+    /// That is how it is.
+    StatusTold {
+        /// Of the `AskStatus`.
+        call: u64,
+        /// Of the node.
+        report: Box<NodeReport>,
+        /// Of the queues it holds anything of: its copies, and what is in its custody.
+        queues: Vec<(QueueId, QueueCounts, QueueCounts)>,
+    },
+    /// The sender's wall time, in nanoseconds since 1970: how far clocks are apart.
+    Clock {
+        /// The time.
+        wall: u64,
+    },
+}
+
+/// A message that a host lacks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyItem {
+    /// The message.
+    pub label: Label,
+    /// When it was accepted.
+    pub accepted: Stamp,
+    /// Who should hold it.
+    pub holders: Vec<NodeId>,
+}
+
+/// Why a copy was not simply stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CopyException {
+    /// It is gone for good.
+    Gone,
+    /// Another message has its id.
+    Clash,
+    /// The queue was purged after its acceptance, at this stamp.
+    Purged(Stamp),
+}
+
+/// What a node holds of a partition, and knows to be gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionInventory {
+    /// The queue.
+    pub queue: QueueId,
+    /// The partition.
+    pub partition: u16,
+    /// By process: held, gone.
+    pub processes: Vec<(ProcessId, Ranges, Ranges)>,
+}
+
+/// One lease, as it is told to other holders.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseTold {
+    /// The number of the message.
+    pub number: u64,
+    /// Its stamp.
+    pub stamp: Stamp,
+    /// For how much longer, in milliseconds; 0 when it ended.
+    pub remaining_ms: u64,
+    /// Who handed it out.
+    pub custodian: NodeId,
+    /// The run of that node.
+    pub boot: u64,
+    /// Which delivery it is.
+    pub delivery: u32,
+}
+
+/// Whether a node wants messages of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wanted {
+    /// Consumers wait.
+    Yes,
+    /// No more.
+    No,
+}
+
+/// What to do to a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LeaseChange {
+    /// Hide it for this long from now, in milliseconds.
+    Extend(u64),
+    /// Give it back, ready again after so many milliseconds.
+    Release(u64),
+}
+
+impl Envelope {
+    /// Which stream it takes.
+    #[must_use]
+    pub fn lane(&self) -> Lane {
+        match self {
+            Self::Copy { .. } | Self::MakeUp { .. } | Self::Grant { .. } | Self::Peeked { .. } => {
+                Lane::Copies
+            }
+            _ => Lane::Control,
+        }
+    }
+
+    /// The messages whose contents follow the header, in order.
+    #[must_use]
+    pub fn messages(&self) -> Vec<(MessageKey, Label)> {
+        let key = |queue: &QueueId, partition: &u16, label: &Label| MessageKey {
+            queue: *queue,
+            partition: *partition,
+            stamp: label.stamp,
+        };
+        match self {
+            Self::Copy { queue, partition, labels, .. } => {
+                labels.iter().map(|label| (key(queue, partition, label), *label)).collect()
+            }
+            Self::MakeUp { queue, partition, items, .. } => {
+                items.iter().map(|item| (key(queue, partition, &item.label), item.label)).collect()
+            }
+            Self::Grant { deliveries, .. } | Self::Peeked { deliveries, .. } => {
+                deliveries.iter().map(delivery_message).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The message of a delivery: where it lies and its label.
+#[must_use]
+pub fn delivery_message(delivery: &DeliveryLabel) -> (MessageKey, Label) {
+    let Receipt { queue, partition, stamp, .. } = delivery.receipt;
+    (MessageKey { queue, partition, stamp }, delivery.label)
+}
