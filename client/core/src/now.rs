@@ -1,0 +1,13 @@
+//! The only time that exists in here: it is told.
+
+use std::time::Duration;
+
+/// Two clocks at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Steady time since some origin; never goes back. For everything that waits.
+    pub mono: Duration,
+    /// Calendar time of this machine, nanoseconds since 1970; may jump. Only the clock of stamps
+    /// looks at it, and only until the cluster has told a better one.
+    pub wall: u64,
+}
