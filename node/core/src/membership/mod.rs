@@ -18,7 +18,7 @@
 //!   newer claim to this node's own name is topped.
 //!
 //! Nothing that must be safe hangs on the view: that is what sessions are for. The room does not
-//! dial, does not know sessions, and does not remove members: once seen they stay, as down.
+//! dial and does not know sessions. Members once seen stay, as down, until they are removed by hand.
 
 mod config;
 mod identity;
@@ -33,7 +33,7 @@ mod timers;
 mod told;
 mod view;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -113,8 +113,8 @@ pub(crate) struct Membership {
     view: View,
     profile: Profile,
     profiles: Profiles,
-    /// When a packet of each node last came in.
-    heard: BTreeMap<NodeId, Mono>,
+    /// Who was removed from the cluster; as many as the operator removed.
+    removed: BTreeSet<NodeId>,
     timers: Timers,
     pace: Pace,
     standing: Standing,
@@ -175,7 +175,7 @@ impl Membership {
             view,
             profile: me.profile,
             profiles: Profiles::default(),
-            heard: BTreeMap::new(),
+            removed: BTreeSet::new(),
             timers: Timers::default(),
             moments: Moments::default(),
             rng,
@@ -211,7 +211,7 @@ impl Membership {
         }
         let read = Packet::parse(packet, from, self.me().node)?;
         self.admit(&read)?;
-        self.heard.insert(from, now);
+        self.pace.hear(from, now);
         self.defend_name(now, &read, out);
 
         let mut told = Told::default();
@@ -382,7 +382,7 @@ impl Membership {
         identity.generation = identity.generation.next().unwrap_or(identity.generation);
         self.swim = new_swim(&self.config, identity, &mut self.rng);
         self.timers.drop_if(|task| matches!(task, Task::Swim(_) | Task::LinkSuspicion { .. }));
-        self.heard.clear();
+        self.pace.forget_all();
         self.standing = Standing::Alone { pause: self.config.reach_alone.0 };
         self.go_on_renewed(now, out);
     }
@@ -436,7 +436,7 @@ impl Membership {
         let mut known = BTreeSet::from([me]);
         for member in self.swim.iter_membership_state() {
             let id = member.id();
-            if id.node == me {
+            if id.node == me || self.removed.contains(&id.node) {
                 continue;
             }
             known.insert(id.node);

@@ -5,19 +5,25 @@
 //! nobody was at home. The judgement is made at the very start of each call, before anything that
 //! came in meanwhile is looked at.
 //!
+//! The second sign is silence: who heard from nobody at all is more likely deaf than alone right.
+//!
 //! This file only measures; the room decides what follows.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use gaggle_wire::NodeId;
 
 use crate::now::Mono;
 
-/// Keeps track of the own lag.
+/// Keeps track of the own lag, and of when each node was last heard.
 #[derive(Debug)]
 pub(super) struct Pace {
     lag_max: Duration,
     probe_period: Duration,
     last_call: Mono,
     resumed: Option<Mono>,
+    heard: BTreeMap<NodeId, Mono>,
 }
 
 /// What a call at some moment says of the time before it.
@@ -30,8 +36,9 @@ pub(super) enum Lag {
 }
 
 impl Pace {
-    pub(super) const fn new(lag_max: Duration, probe_period: Duration) -> Self {
-        Self { lag_max, probe_period, last_call: Mono(0), resumed: None }
+    pub(super) fn new(lag_max: Duration, probe_period: Duration) -> Self {
+        let (last_call, resumed, heard) = (Mono(0), None, BTreeMap::new());
+        Self { lag_max, probe_period, last_call, resumed, heard }
     }
 
     /// Notes a call; `first_due` is when the earliest timer should have been handled.
@@ -47,9 +54,23 @@ impl Pace {
         Lag::Late { by, pause: idle.min(by + self.probe_period) }
     }
 
-    /// When this node last found that it had lagged.
-    pub(super) const fn resumed(&self) -> Option<Mono> {
-        self.resumed
+    /// Notes that a packet of this node came in. The caller has limited the nodes.
+    pub(super) fn hear(&mut self, node: NodeId, now: Mono) {
+        self.heard.insert(node, now);
+    }
+
+    /// Whether no packet of anybody came in since then, the time of a pause not counted.
+    pub(super) fn is_deaf_since(&self, then: Mono) -> bool {
+        let since = self.resumed.map_or(then, |resumed| resumed.max(then));
+        !self.heard.values().any(|heard| *heard > since)
+    }
+
+    pub(super) fn forget(&mut self, node: NodeId) {
+        self.heard.remove(&node);
+    }
+
+    pub(super) fn forget_all(&mut self) {
+        self.heard.clear();
     }
 }
 
@@ -64,10 +85,8 @@ mod tests {
         let mut pace = Pace::new(MS * 50, MS * 200);
         let start = Mono(0);
         assert_eq!(pace.note(start.plus(MS * 100), Some(start.plus(MS * 60))), Lag::Small);
-        assert_eq!(pace.resumed(), None);
         let late = pace.note(start.plus(MS * 1_000), Some(start.plus(MS * 200)));
         assert_eq!(late, Lag::Late { by: MS * 800, pause: MS * 900 });
-        assert_eq!(pace.resumed(), Some(start.plus(MS * 1_000)));
     }
 
     #[test]
@@ -76,5 +95,21 @@ mod tests {
         assert_eq!(pace.note(Mono(0).plus(MS * 4_000), Some(Mono(0).plus(MS * 4_000))), Lag::Small);
         let late = pace.note(Mono(0).plus(MS * 8_100), Some(Mono(0).plus(MS * 8_000)));
         assert_eq!(late, Lag::Late { by: MS * 100, pause: MS * 300 });
+    }
+
+    #[test]
+    fn who_heard_from_nobody_since_the_pause_is_deaf() {
+        let mut pace = Pace::new(MS * 50, MS * 200);
+        let at = |ms: u32| Mono(0).plus(MS * ms);
+        assert!(pace.is_deaf_since(at(0)));
+        pace.hear(NodeId(1), at(100));
+        assert!(!pace.is_deaf_since(at(50)));
+        assert!(pace.is_deaf_since(at(100)));
+        pace.note(at(1_000), Some(at(200)));
+        assert!(pace.is_deaf_since(at(50)), "what came before the pause does not count");
+        pace.hear(NodeId(1), at(1_001));
+        assert!(!pace.is_deaf_since(at(50)));
+        pace.forget(NodeId(1));
+        assert!(pace.is_deaf_since(at(50)));
     }
 }

@@ -19,21 +19,46 @@ impl Membership {
     /// The connection to a node closed: it is suspected, and down unless it objects in time.
     pub(crate) fn link_lost(&mut self, now: Mono, node: NodeId, out: &mut Vec<Output>) {
         self.note(now, out);
-        if self.moments.links_forgiven_until.is_some_and(|until| now < until) {
+        let forgiven = self.moments.links_forgiven_until.is_some_and(|until| now < until);
+        if forgiven || self.standing == Standing::Left {
             return;
         }
         let Some((identity, incarnation)) = self.active(node) else { return };
         let task = Task::LinkSuspicion { identity, incarnation };
         if !self.timers.contains(&task) {
             self.timers.add(now, self.config.suspicion, task);
-            self.apply(now, foca::Member::new(identity, incarnation, State::Suspect), true, out);
+            let suspect = foca::Member::new(identity, incarnation, State::Suspect);
+            self.apply(now, suspect, Audience::Everybody, out);
             self.settle(out);
         }
     }
 
+    /// Takes a node out of the view for good: the operator removed it from the cluster. What
+    /// others still say of it, and it itself, is not heard until [`Self::readmit`].
+    pub(crate) fn remove(&mut self, now: Mono, node: NodeId, out: &mut Vec<Output>) {
+        self.note(now, out);
+        if node == self.me().node || !self.removed.insert(node) {
+            return;
+        }
+        // It stays with foca as down, so that old gossip cannot bring it back there either.
+        if let Some((identity, incarnation)) = self.active(node) {
+            let down = foca::Member::new(identity, incarnation, State::Down);
+            self.apply(now, down, Audience::Everybody, out);
+        }
+        self.view.remove(node);
+        self.profiles.remove(node);
+        self.pace.forget(node);
+        self.settle(out);
+    }
+
+    /// Lets a removed node in again: it came back with a new disk and was added anew.
+    pub(crate) fn readmit(&mut self, node: NodeId) {
+        self.removed.remove(&node);
+    }
+
     /// A suspicion is due: the member is down if it has not objected.
     pub(super) fn conclude(&mut self, now: Mono, entry: Entry, out: &mut Vec<Output>) {
-        let deaf = self.is_deaf_since(entry.since);
+        let deaf = self.pace.is_deaf_since(entry.since);
         let (identity, incarnation) = match &entry.task {
             Task::LinkSuspicion { identity, incarnation } => (*identity, *incarnation),
             Task::Swim(foca::Timer::ChangeSuspectToDown { member_id, incarnation, .. }) => {
@@ -51,10 +76,12 @@ impl Membership {
             return;
         }
         let down = foca::Member::new(identity, incarnation, State::Down);
-        match entry.task {
-            _ if deaf => self.apply(now, down, false, out),
-            Task::Swim(timer) => self.swim_timer(now, timer, out),
-            _ => self.apply(now, down, true, out),
+        if deaf {
+            self.apply(now, down, Audience::Nobody, out);
+        } else if let Task::Swim(timer) = entry.task {
+            self.swim_timer(now, timer, out);
+        } else {
+            self.apply(now, down, Audience::Everybody, out);
         }
     }
 
@@ -62,6 +89,9 @@ impl Membership {
     pub(super) fn admit(&self, read: &Packet) -> Result<(), PacketRefused> {
         let me = self.me();
         let src = read.header.src;
+        if self.removed.contains(&src.node) {
+            return Err(PacketRefused::Removed(src.node));
+        }
         let mut unknown = BTreeSet::new();
         if self.view.member(src.node).is_none() {
             unknown.insert(src.node);
@@ -130,12 +160,6 @@ impl Membership {
         }
     }
 
-    /// Whether no packet of anybody came in since the suspicion was raised.
-    fn is_deaf_since(&self, raised: Mono) -> bool {
-        let since = self.pace.resumed().map_or(raised, |resumed| resumed.max(raised));
-        !self.heard.values().any(|heard| *heard > since)
-    }
-
     fn active(&self, node: NodeId) -> Option<(Identity, u16)> {
         let mut members = self.swim.iter_members();
         let member = members.find(|member| member.id().node == node)?;
@@ -146,16 +170,24 @@ impl Membership {
         &mut self,
         now: Mono,
         update: foca::Member<Identity>,
-        tell: bool,
+        audience: Audience,
         out: &mut Vec<Output>,
     ) {
         let mut told = Told::default();
+        let tell = audience == Audience::Everybody;
         let applied = self.swim.apply_many([update].into_iter(), tell, &mut told);
         self.absorb(now, told, out);
         if let Err(error) = applied {
             self.survive(now, &error, out);
         }
     }
+}
+
+/// Who is to hear of a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Audience {
+    Everybody,
+    Nobody,
 }
 
 /// Two processes under one name would top each other without end; the driver needs a moment to

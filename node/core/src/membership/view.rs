@@ -99,20 +99,16 @@ impl View {
             self.members.insert(node, fresh);
             return;
         };
-        let same_run = member.generation.same_run(generation);
-        let next = Member {
-            peer_address,
-            state,
-            generation,
-            // What a former run said of its readiness says nothing of this one.
-            ready: member.ready && same_run,
-            slow: member.slow && same_run,
-            ..member.clone()
-        };
-        if *member != next {
-            *member = next;
-            self.version += 1;
+        let known = (member.peer_address, member.state, member.generation);
+        if known == (peer_address, state, generation) {
+            return;
         }
+        if !member.generation.same_run(generation) {
+            // What a former run said of its readiness says nothing of this one.
+            (member.ready, member.slow) = (false, false);
+        }
+        (member.peer_address, member.state, member.generation) = (peer_address, state, generation);
+        self.version += 1;
     }
 
     /// Marks as down whoever `is_known` does not know.
@@ -125,19 +121,23 @@ impl View {
         }
     }
 
+    /// Forgets a node that the operator removed from the cluster.
+    pub(super) fn remove(&mut self, node: NodeId) {
+        if self.members.remove(&node).is_some() {
+            self.version += 1;
+        }
+    }
+
     /// Takes in what a node says of itself; nothing happens when the node is not in the view.
     pub(super) fn describe(&mut self, node: NodeId, profile: &Profile) {
         let Some(member) = self.members.get_mut(&node) else { return };
-        let next = Member {
-            client_address: Some(profile.client_address),
-            zone: profile.zone.clone(),
-            ready: profile.ready,
-            slow: profile.slow,
-            ..member.clone()
-        };
-        if *member != next {
-            *member = next;
-            self.version += 1;
+        let known = (member.client_address, &member.zone, member.ready, member.slow);
+        if known == (Some(profile.client_address), &profile.zone, profile.ready, profile.slow) {
+            return;
         }
+        member.client_address = Some(profile.client_address);
+        member.zone = profile.zone.clone();
+        (member.ready, member.slow) = (profile.ready, profile.slow);
+        self.version += 1;
     }
 }
