@@ -166,13 +166,13 @@ fn header(path: &str, text: &str) -> Option<Complaint> {
 }
 
 fn length(path: &str, text: &str) -> Option<Complaint> {
-    let lines = text.lines();
     let is_test = path.starts_with("tests/") || path.ends_with("/tests.rs");
-    let (count, cap) = if is_test {
-        (lines.count(), TEST_LINES_MAX)
-    } else {
-        (lines.take_while(|line| *line != "#[cfg(test)]").count(), LINES_MAX)
-    };
+    let lines: Vec<_> = text.lines().collect();
+    let tests_at = lines
+        .windows(2)
+        .position(|pair| pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod "))
+        .unwrap_or(lines.len());
+    let (count, cap) = if is_test { (lines.len(), TEST_LINES_MAX) } else { (tests_at, LINES_MAX) };
     (count > cap).then(|| {
         complaint(path, cap, format!("{count} lines; at most {cap}: which second noun moved in?"))
     })

@@ -89,8 +89,10 @@ fn a_file_above_the_cap_is_complained_about() {
     assert!(source("node/src/x.rs", &lines(LINES_MAX)).is_empty());
     assert_eq!(source("node/src/x.rs", &lines(LINES_MAX + 1)).len(), 1);
     // Tests at the end do not count, and a file of tests has its own cap.
-    let with_tests = format!("{}#[cfg(test)]\n{}", lines(LINES_MAX), lines(300));
+    let with_tests = format!("{}#[cfg(test)]\nmod tests {{\n{}}}\n", lines(LINES_MAX), lines(300));
     assert!(source("node/src/x.rs", &with_tests).is_empty());
+    let with_a_test_import = with_tests.replace("mod tests {", "use std::fmt;");
+    assert_eq!(source("node/src/x.rs", &with_a_test_import).len(), 1);
     for path in ["tests/it/x.rs", "node/src/x/tests.rs"] {
         assert!(source(path, &lines(TEST_LINES_MAX)).is_empty());
         assert_eq!(source(path, &lines(TEST_LINES_MAX + 1)).len(), 1);
