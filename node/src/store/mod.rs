@@ -1,0 +1,341 @@
+//! The store: redb behind four verbs, commit, scan, read and close.
+//!
+//! All rows lie in one table of bytes, in the order of their keys (`core/src/ledger/key.rs`).
+//! What redb does not do for us stands here:
+//!
+//! - it syncs a file but not the directory that names it, so a new store could vanish with the
+//!   power: `file.rs` makes a store under another name and syncs the directory;
+//! - it opens a missing or emptied file as a new one: a sentinel beside the file, and the id of
+//!   the store in both, make that an error, for an empty store would answer for messages that
+//!   others think are here;
+//! - it does not check what it reads: every message carries two checksums, checked at each read;
+//! - it may panic on a damaged file: it is opened and used on threads whose death is an error.
+//!
+//! Invariants: a commit is durable when it returns, or the store is of no use any more: after a
+//! failed fsync, pages that look clean may never have reached the disk. One writer at a time.
+//!
+//! What this room does not do: it knows no events, and decides nothing about a lost message.
+
+mod file;
+mod threads;
+
+use std::fmt;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use gaggle_core::event::ScanEnd;
+use gaggle_core::ledger::key::meta;
+use gaggle_core::ledger::{Key, MessageKey, MessageRecord, Row, Write, record, row_part};
+use gaggle_wire::Label;
+use redb::{
+    Builder, Database, Durability, ReadableDatabase, ReadableTable, StorageBackend, Table,
+    TableDefinition,
+};
+use thiserror::Error;
+
+pub(crate) use threads::{Content, Threads, ThreadsEvent, Wanted, supervised};
+
+use crate::entropy;
+
+/// Why a store cannot be used. Nothing that was confirmed before is lost by it.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// The system refused a file or directory.
+    #[error("{path}: {error}")]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// What it said.
+        error: std::io::Error,
+    },
+    /// The directory had a store whose file is gone.
+    #[error(
+        "{0} is missing, but there was a store here; put the file back, or remove the whole \
+         directory to start as a new host"
+    )]
+    Missing(PathBuf),
+    /// The file is a store without an id: it was emptied or never finished.
+    #[error("{0} is not the store that was here: it is empty")]
+    Emptied(PathBuf),
+    /// The file and the sentinel are of two stores.
+    #[error("{0} is not the store that was here: it has another id")]
+    OtherStore(PathBuf),
+    /// Another process has it open.
+    #[error("the store is open in another process")]
+    InUse,
+    /// The row that names the store cannot be read.
+    #[error("the id of the store is damaged")]
+    BadId,
+    /// redb or the disk below it failed. A commit under way may or may not be durable.
+    #[error("the store failed: {0}")]
+    Failed(#[from] redb::Error),
+    /// redb panicked, as it may on a damaged file.
+    #[error("the store is damaged: {0}")]
+    Panicked(String),
+    /// A message was to be written whose content is nowhere: core and runtime disagree.
+    #[error("there is no content for the message {0:?}")]
+    NoContent(Box<MessageKey>),
+}
+
+/// How a store is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreOptions {
+    /// Bytes of pages that redb keeps in memory.
+    pub cache_bytes: usize,
+}
+
+/// One change with the content that it takes.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    /// What the core asks for.
+    pub(crate) write: Write,
+    /// Of a `PutMessage`. When it is missing, the content that is in the store already stays.
+    pub(crate) content: Option<Bytes>,
+}
+
+/// An open store.
+pub struct Store {
+    database: Database,
+    path: Option<PathBuf>,
+    id: u128,
+}
+
+impl Store {
+    /// Opens a store on a backend: for tests, with disks that fail.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn open_backend(
+        backend: impl StorageBackend,
+        options: &StoreOptions,
+    ) -> Result<Self, StoreError> {
+        let database = builder(options).create_with_backend(backend).map_err(open_error)?;
+        let id = match id_of(&database)? {
+            Some(id) => id,
+            None => make_id(&database)?,
+        };
+        Ok(Self { database, path: None, id })
+    }
+
+    /// Which store this is.
+    #[must_use]
+    pub fn id(&self) -> u128 {
+        self.id
+    }
+
+    /// Makes these changes durable, in order, all or none.
+    pub(crate) fn commit(&self, changes: &[Change]) -> Result<(), StoreError> {
+        let mut transaction = self.database.begin_write().map_err(redb::Error::from)?;
+        transaction.set_durability(Durability::Immediate).map_err(redb::Error::from)?;
+        {
+            let mut table = transaction.open_table(ROWS).map_err(redb::Error::from)?;
+            for change in changes {
+                apply(&mut table, change)?;
+            }
+        }
+        transaction.commit().map_err(redb::Error::from)?;
+        Ok(())
+    }
+
+    /// Rows of a range, at most so many, and whether there are more.
+    pub(crate) fn scan(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        limit: usize,
+    ) -> Result<(Vec<Row>, ScanEnd), StoreError> {
+        let mut rows = Vec::new();
+        if from >= to {
+            return Ok((rows, ScanEnd::Reached));
+        }
+        let transaction = self.database.begin_read().map_err(redb::Error::from)?;
+        let table = transaction.open_table(ROWS).map_err(redb::Error::from)?;
+        for row in table.range(from..to).map_err(redb::Error::from)? {
+            if rows.len() == limit {
+                return Ok((rows, ScanEnd::More));
+            }
+            let (key, value) = row.map_err(redb::Error::from)?;
+            rows.push(to_row(key.value(), value.value()));
+        }
+        Ok((rows, ScanEnd::Reached))
+    }
+
+    /// Hands every row to `reader`, in key order, as an iterator that ends early on an error.
+    pub(crate) fn read_all<T>(
+        &self,
+        reader: impl FnOnce(&mut dyn Iterator<Item = Row>) -> T,
+    ) -> Result<T, StoreError> {
+        let transaction = self.database.begin_read().map_err(redb::Error::from)?;
+        let table = transaction.open_table(ROWS).map_err(redb::Error::from)?;
+        let mut range = table.iter().map_err(redb::Error::from)?;
+        let mut failed = None;
+        let mut rows = std::iter::from_fn(|| match range.next()? {
+            Ok((key, value)) => Some(to_row(key.value(), value.value())),
+            Err(error) => {
+                failed = Some(redb::Error::from(error));
+                None
+            }
+        });
+        let read = reader(&mut rows);
+        drop(rows);
+        failed.map_or(Ok(read), |error| Err(error.into()))
+    }
+
+    /// The contents of messages; `None` where one is missing or damaged.
+    pub(crate) fn read(
+        &self,
+        messages: &[(MessageKey, Label)],
+    ) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let transaction = self.database.begin_read().map_err(redb::Error::from)?;
+        let table = transaction.open_table(ROWS).map_err(redb::Error::from)?;
+        messages
+            .iter()
+            .map(|(key, label)| {
+                let value = table.get(&key.encode()[..]).map_err(redb::Error::from)?;
+                Ok(value.and_then(|value| {
+                    checked_content(key, label, value.value()).map(Bytes::copy_from_slice)
+                }))
+            })
+            .collect()
+    }
+
+    /// Bytes on disk.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.path.as_ref().and_then(|path| path.metadata().ok()).map_or(0, |file| file.len())
+    }
+
+    /// Closes it, so that the next opening has nothing to repair.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`]; it is closed all the same.
+    pub fn close(self) -> Result<(), StoreError> {
+        self.database.close().map_err(open_error)
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("path", &self.path).field("id", &self.id).finish()
+    }
+}
+
+/// The content behind the header of a stored message, if both are whole and it is this message.
+fn checked_content<'v>(key: &MessageKey, label: &Label, value: &'v [u8]) -> Option<&'v [u8]> {
+    MessageRecord::decode(key, value).ok()?;
+    let content = value.get(MessageRecord::header_length(value)..)?;
+    label.matches(content).then_some(content)
+}
+
+fn apply(table: &mut Table<'_, &[u8], &[u8]>, change: &Change) -> Result<(), StoreError> {
+    match &change.write {
+        Write::Put { key, value } => {
+            table.insert(&key[..], &value[..]).map_err(redb::Error::from)?;
+        }
+        Write::Delete { key } => {
+            table.remove(&key[..]).map_err(redb::Error::from)?;
+        }
+        Write::DeleteRange { from, to } if from < to => {
+            table.retain_in(&from[..]..&to[..], |_, _| false).map_err(redb::Error::from)?;
+        }
+        Write::DeleteRange { .. } => {}
+        Write::PutMessage { key, header, label } => {
+            let content = match &change.content {
+                Some(content) => content.clone(),
+                None => present_content(table, key, |found| found == *label)?
+                    .ok_or_else(|| StoreError::NoContent(Box::new(*key)))?,
+            };
+            put_message(table, key, header, &content)?;
+        }
+        Write::PutHeader { key, header } => {
+            if let Some(content) = present_content(table, key, |_| true)? {
+                put_message(table, key, header, &content)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn put_message(
+    table: &mut Table<'_, &[u8], &[u8]>,
+    key: &MessageKey,
+    header: &[u8],
+    content: &[u8],
+) -> Result<(), StoreError> {
+    let (row, length) = (key.encode(), header.len() + content.len());
+    let mut place = table.insert_reserve(&row[..], length).map_err(redb::Error::from)?;
+    let (head, tail) = place.as_mut().split_at_mut(header.len());
+    head.copy_from_slice(header);
+    tail.copy_from_slice(content);
+    Ok(())
+}
+
+/// The content of a stored message that is whole and the right one.
+fn present_content(
+    table: &Table<'_, &[u8], &[u8]>,
+    key: &MessageKey,
+    is_right: impl FnOnce(Label) -> bool,
+) -> Result<Option<Bytes>, StoreError> {
+    let Some(value) = table.get(&key.encode()[..]).map_err(redb::Error::from)? else {
+        return Ok(None);
+    };
+    let label = MessageRecord::decode(key, value.value()).map(|record| record.label);
+    Ok(label.ok().filter(|label| is_right(*label)).and_then(|label| {
+        checked_content(key, &label, value.value()).map(Bytes::copy_from_slice)
+    }))
+}
+
+fn to_row(key: &[u8], value: &[u8]) -> Row {
+    Row { key: key.to_vec(), value: row_part(key, value).to_vec() }
+}
+
+fn builder(options: &StoreOptions) -> Builder {
+    let mut builder = Database::builder();
+    builder.set_cache_size(options.cache_bytes);
+    builder.set_repair_callback(|repair| {
+        tracing::info!(
+            percent = (repair.progress() * 100.0).round(),
+            "the store was not closed; reading it before the node is ready"
+        );
+    });
+    builder
+}
+
+/// The id of a store, if it has one.
+fn id_of(database: &Database) -> Result<Option<u128>, StoreError> {
+    let transaction = database.begin_read().map_err(redb::Error::from)?;
+    let table = match transaction.open_table(ROWS) {
+        Ok(table) => table,
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
+        Err(error) => return Err(redb::Error::from(error).into()),
+    };
+    let key = Key::Meta(meta::STORE).encode();
+    let value = table.get(&key[..]).map_err(redb::Error::from)?;
+    value.map(|value| record::decode(value.value()).map_err(|_| StoreError::BadId)).transpose()
+}
+
+/// Gives a new store an id.
+fn make_id(database: &Database) -> Result<u128, StoreError> {
+    let random = entropy::bytes().map_err(|error| redb::Error::from(redb::StorageError::Io(error)));
+    let id = u128::from_be_bytes(random?);
+    let transaction = database.begin_write().map_err(redb::Error::from)?;
+    {
+        let mut table = transaction.open_table(ROWS).map_err(redb::Error::from)?;
+        let key = Key::Meta(meta::STORE).encode();
+        table.insert(&key[..], &record::encode(&id)[..]).map_err(redb::Error::from)?;
+    }
+    transaction.commit().map_err(redb::Error::from)?;
+    Ok(id)
+}
+
+fn open_error(error: redb::DatabaseError) -> StoreError {
+    match error {
+        redb::DatabaseError::DatabaseAlreadyOpen => StoreError::InUse,
+        error => StoreError::Failed(error.into()),
+    }
+}
+
+/// Names the layout of keys and values too: another layout gets another table.
+const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows-1");
+
+#[cfg(test)]
+mod tests;

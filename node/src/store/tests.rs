@@ -1,0 +1,253 @@
+//! The store on a file and on a backend in memory, whole and damaged.
+
+use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+
+use gaggle_core::event::LoadId;
+use gaggle_core::ledger::key::{messages, rows_of_queue};
+use gaggle_wire::{Message, NodeId, ProcessId, QueueId, Stamp};
+use redb::backends::InMemoryBackend;
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::*;
+
+const OPTIONS: StoreOptions = StoreOptions { cache_bytes: 1024 * 1024 };
+
+fn queue(time: u64) -> QueueId {
+    QueueId(Stamp { time, count: 0, process: ProcessId(1) })
+}
+
+/// A message of queue 1 with this body.
+fn message(time: u64, body: &str) -> (MessageKey, Label, Bytes, Change) {
+    let stamp = Stamp { time, count: 0, process: ProcessId(7) };
+    let key = MessageKey { queue: queue(1), partition: 0, stamp };
+    let (label, content) = Message::new(body.to_owned()).pack(time, stamp, 0).unwrap();
+    let record = MessageRecord { label, accepted: stamp, holders: vec![NodeId(1)] };
+    let write = Write::PutMessage { key, header: record.encode(&key), label };
+    (key, label, content.clone(), Change { write, content: Some(content) })
+}
+
+fn put(key: Key, value: &[u8]) -> Change {
+    Change { write: Write::Put { key: key.encode(), value: value.to_vec() }, content: None }
+}
+
+fn in_memory() -> Store {
+    Store::open_backend(InMemoryBackend::new(), &OPTIONS).unwrap()
+}
+
+#[test]
+fn what_was_committed_is_read_back() {
+    let store = in_memory();
+    let (key, label, content, change) = message(5, "hello");
+    store.commit(&[change, put(Key::Member(NodeId(2)), b"two")]).unwrap();
+    assert_eq!(store.read(&[(key, label)]).unwrap(), [Some(content)]);
+    let (from, to) = messages(key.queue, 0);
+    let (rows, end) = store.scan(&from, &to, 10).unwrap();
+    assert_eq!((rows.len(), end), (1, ScanEnd::Reached));
+    let record = MessageRecord::decode(&key, &rows[0].value).unwrap();
+    assert_eq!(record.label, label);
+    assert_eq!(rows[0].value.len(), MessageRecord::header_length(&rows[0].value));
+}
+
+#[test]
+fn a_page_says_whether_more_follows() {
+    let store = in_memory();
+    let changes: Vec<_> = (1..=5).map(|time| message(time, "x").3).collect();
+    store.commit(&changes).unwrap();
+    let (from, to) = messages(queue(1), 0);
+    let (rows, end) = store.scan(&from, &to, 3).unwrap();
+    assert_eq!((rows.len(), end), (3, ScanEnd::More));
+    let mut next = rows[2].key.clone();
+    next.push(0);
+    let (rows, end) = store.scan(&next, &to, 2).unwrap();
+    assert_eq!((rows.len(), end), (2, ScanEnd::Reached));
+    assert_eq!(store.scan(&to, &from, 2).unwrap(), (vec![], ScanEnd::Reached));
+}
+
+#[test]
+fn all_rows_come_in_key_order_with_the_id_of_the_store() {
+    let store = in_memory();
+    store.commit(&[message(9, "b").3, message(3, "a").3, put(Key::Meta(meta::BOOT), b"1")]).unwrap();
+    let keys: Vec<_> = store.read_all(|rows| rows.map(|row| row.key).collect()).unwrap();
+    assert_eq!(keys.len(), 4);
+    assert!(keys.is_sorted());
+    assert!(keys.contains(&Key::Meta(meta::STORE).encode()));
+}
+
+#[test]
+fn a_range_is_deleted_and_nothing_beside_it() {
+    let store = in_memory();
+    let other = put(Key::Queue(queue(1)), b"entry");
+    store.commit(&[message(1, "a").3, message(2, "b").3, other]).unwrap();
+    let gone = rows_of_queue(queue(1)).into_iter().map(|(from, to)| Change {
+        write: Write::DeleteRange { from, to },
+        content: None,
+    });
+    store.commit(&gone.collect::<Vec<_>>()).unwrap();
+    let rows = store.read_all(|rows| rows.count()).unwrap();
+    assert_eq!(rows, 2, "the entry of the queue and the id of the store");
+}
+
+#[test]
+fn a_message_keeps_its_content_when_only_its_header_changes() {
+    let store = in_memory();
+    let (key, label, content, change) = message(5, "hello");
+    store.commit(&[change]).unwrap();
+    let record =
+        MessageRecord { label, accepted: key.stamp, holders: vec![NodeId(1), NodeId(2)] };
+    let write = Write::PutMessage { key, header: record.encode(&key), label };
+    store.commit(&[Change { write, content: None }]).unwrap();
+    assert_eq!(store.read(&[(key, label)]).unwrap(), [Some(content)]);
+}
+
+#[test]
+fn a_new_header_is_put_before_a_stored_content_only() {
+    let store = in_memory();
+    let (key, label, content, change) = message(5, "hello");
+    let (absent, absent_label, ..) = message(6, "not here");
+    store.commit(&[change]).unwrap();
+    let holders = vec![NodeId(1), NodeId(2), NodeId(3)];
+    let headers = [(key, label), (absent, absent_label)].map(|(key, label)| {
+        let record = MessageRecord { label, accepted: key.stamp, holders: holders.clone() };
+        Change { write: Write::PutHeader { key, header: record.encode(&key) }, content: None }
+    });
+    store.commit(&headers).unwrap();
+    assert_eq!(store.read(&[(key, label)]).unwrap(), [Some(content)]);
+    let (from, to) = messages(key.queue, 0);
+    let (rows, _) = store.scan(&from, &to, 10).unwrap();
+    assert_eq!(rows.len(), 1);
+    assert_eq!(MessageRecord::decode(&key, &rows[0].value).unwrap().holders, holders);
+}
+
+#[test]
+fn a_message_without_content_is_not_written() {
+    let store = in_memory();
+    let (_, _, _, change) = message(5, "hello");
+    let refused = store.commit(&[Change { content: None, ..change }]);
+    assert!(matches!(refused, Err(StoreError::NoContent(_))));
+    assert_eq!(store.read_all(|rows| rows.count()).unwrap(), 1, "only the id");
+}
+
+#[test]
+fn a_message_that_is_another_or_missing_is_not_handed_out() {
+    let store = in_memory();
+    let (key, label, _, change) = message(5, "hello");
+    store.commit(&[change]).unwrap();
+    let (other, other_label, ..) = message(6, "other");
+    assert_eq!(store.read(&[(other, other_label), (key, other_label)]).unwrap(), [None, None]);
+    assert!(store.read(&[(key, label)]).unwrap()[0].is_some());
+}
+
+#[test]
+fn a_store_is_found_again_under_the_same_id() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("data");
+    let (key, label, content, change) = message(5, "hello");
+    let store = Store::open(&dir, &OPTIONS).unwrap();
+    let id = store.id();
+    store.commit(&[change]).unwrap();
+    assert!(store.bytes() > 0);
+    assert!(matches!(Store::open(&dir, &OPTIONS), Err(StoreError::InUse)));
+    store.close().unwrap();
+    Store::forget_pages(&dir);
+    let store = Store::open(&dir, &OPTIONS).unwrap();
+    assert_eq!(store.id(), id);
+    assert_eq!(store.read(&[(key, label)]).unwrap(), [Some(content)]);
+}
+
+#[test]
+fn a_store_that_vanished_or_was_emptied_is_not_taken_for_a_new_one() {
+    let dir = tempfile::tempdir().unwrap();
+    Store::open(dir.path(), &OPTIONS).unwrap().close().unwrap();
+    let path = dir.path().join("store.redb");
+    let kept = dir.path().join("kept");
+    fs::rename(&path, &kept).unwrap();
+    assert!(matches!(Store::open(dir.path(), &OPTIONS), Err(StoreError::Missing(_))));
+    Database::create(&path).unwrap().close().unwrap();
+    assert!(matches!(Store::open(dir.path(), &OPTIONS), Err(StoreError::Emptied(_))));
+    fs::remove_file(&path).unwrap();
+    let other = tempfile::tempdir().unwrap();
+    Store::open(other.path(), &OPTIONS).unwrap().close().unwrap();
+    fs::copy(other.path().join("store.redb"), &path).unwrap();
+    assert!(matches!(Store::open(dir.path(), &OPTIONS), Err(StoreError::OtherStore(_))));
+    fs::rename(&kept, &path).unwrap();
+    assert!(Store::open(dir.path(), &OPTIONS).is_ok());
+}
+
+#[test]
+fn a_store_whose_sentinel_was_not_written_yet_gets_it() {
+    let dir = tempfile::tempdir().unwrap();
+    Store::open(dir.path(), &OPTIONS).unwrap().close().unwrap();
+    let sentinel = dir.path().join("store.id");
+    let text = fs::read_to_string(&sentinel).unwrap();
+    fs::remove_file(&sentinel).unwrap();
+    Store::open(dir.path(), &OPTIONS).unwrap().close().unwrap();
+    assert_eq!(fs::read_to_string(&sentinel).unwrap(), text);
+}
+
+/// Flips a bit at the first place in the file where `needle` begins, `at` bytes further on.
+fn flip(path: &std::path::Path, needle: &[u8], at: usize) {
+    let mut file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).unwrap();
+    // Pages of older commits stay in the file, so every occurrence is damaged.
+    let places = bytes.windows(needle.len()).enumerate().filter(|(_, window)| *window == needle);
+    let places: Vec<usize> = places.map(|(place, _)| place + at).collect();
+    assert!(!places.is_empty());
+    for place in places {
+        file.seek(SeekFrom::Start(place as u64)).unwrap();
+        file.write_all(&[bytes[place] ^ 4]).unwrap();
+    }
+    file.sync_all().unwrap();
+}
+
+#[test]
+fn a_flipped_bit_of_content_or_header_is_found_and_the_rest_is_served() {
+    for damage in ["content", "header"] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path(), &OPTIONS).unwrap();
+        let (key, label, _, bad) = message(5, "a body that rots");
+        let Write::PutMessage { header, .. } = bad.write.clone() else { unreachable!() };
+        let (good_key, good_label, good_content, good) = message(6, "a body that stays");
+        store.commit(&[bad, good]).unwrap();
+        store.close().unwrap();
+        let path = dir.path().join("store.redb");
+        match damage {
+            "content" => flip(&path, b"a body that rots", 3),
+            _ => flip(&path, &header, 20),
+        }
+        let store = Store::open(dir.path(), &OPTIONS).unwrap();
+        let read = store.read(&[(key, label), (good_key, good_label)]).unwrap();
+        assert_eq!(read, [None, Some(good_content)], "{damage}");
+    }
+}
+
+#[test]
+fn threads_answer_in_order_and_give_the_store_back() {
+    let (events, mut heard) = unbounded_channel();
+    let threads = Threads::<u32>::start(in_memory(), &events).unwrap();
+    let (key, label, content, change) = message(5, "hello");
+    threads.commit(vec![change]);
+    assert!(matches!(heard.blocking_recv(), Some(ThreadsEvent::Committed { .. })));
+    let (lost, lost_label, ..) = message(6, "never stored");
+    let contents = vec![Content::Stored(key, label), Content::Stored(lost, lost_label)];
+    threads.read(Wanted { word: 1, contents });
+    let (from, to) = messages(key.queue, 0);
+    threads.load(LoadId(3), from, to, 10);
+    let Some(ThreadsEvent::Read(Wanted { word: 1, contents })) = heard.blocking_recv() else {
+        panic!("the read comes first");
+    };
+    assert!(matches!(&contents[0], Content::Here(bytes) if *bytes == content));
+    assert!(matches!(&contents[1], Content::Lost(at) if *at == lost));
+    assert!(matches!(
+        heard.blocking_recv(),
+        Some(ThreadsEvent::Loaded { load: LoadId(3), end: ScanEnd::Reached, .. })
+    ));
+    threads.close().unwrap();
+}
+
+#[test]
+fn a_panic_in_the_store_is_an_error() {
+    let error = supervised::<()>(|| panic!("page {}", 7)).unwrap_err();
+    assert!(matches!(error, StoreError::Panicked(text) if text == "page 7"));
+}
