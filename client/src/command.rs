@@ -15,6 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use crate::error::SendError;
 use crate::outgoing::Outgoing;
 use crate::shelf::Shelf;
+use crate::waiters::receipts;
 
 /// What a handle asks of the owner.
 pub(crate) enum Command {
@@ -128,6 +129,15 @@ impl Handle {
         waiting.await.unwrap_or(Err(Failure::Closed))
     }
 
+    /// Asks for messages. When the wait is given up, what comes nevertheless is released.
+    pub(crate) async fn receive(&self, request: Request) -> Result<Answer, Failure> {
+        let (done, waiting) = oneshot::channel();
+        let within = self.shared.request_timeout;
+        self.tell(Command::Ask { request, within, done });
+        let mut unclaimed = Unclaimed { waiting, handle: self };
+        (&mut unclaimed.waiting).await.unwrap_or(Err(Failure::Closed))
+    }
+
     /// Settles deliveries and waits for the results.
     pub(crate) async fn settle(
         &self,
@@ -138,6 +148,22 @@ impl Handle {
         let (done, waiting) = oneshot::channel();
         self.tell(Command::Settle { verb, receipts, done: Some(done) });
         waiting.await.unwrap_or_else(|_| vec![Err(Failure::Closed); count])
+    }
+}
+
+/// An answer with messages that nobody may have looked at.
+struct Unclaimed<'h> {
+    waiting: oneshot::Receiver<Result<Answer, Failure>>,
+    handle: &'h Handle,
+}
+
+impl Drop for Unclaimed<'_> {
+    fn drop(&mut self) {
+        self.waiting.close();
+        if let Ok(Ok(answer)) = self.waiting.try_recv() {
+            let (verb, receipts) = (Verb::Release(0), receipts(answer));
+            self.handle.tell(Command::Settle { verb, receipts, done: None });
+        }
     }
 }
 

@@ -5,7 +5,9 @@ mod clock;
 mod command;
 mod consumer;
 mod delivery;
+mod dialer;
 mod error;
+mod link;
 mod options;
 mod outgoing;
 mod owner;
@@ -13,6 +15,7 @@ mod producer;
 mod queue;
 mod shelf;
 pub mod tls;
+mod waiters;
 
 pub use client::{Client, SettingsChanged};
 pub use consumer::{Consumer, ConsumerBuilder};

@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gaggle_client_core::Reach;
 use gaggle_wire::ClusterName;
 
 use crate::error::ConnectError;
@@ -22,15 +23,6 @@ pub struct ConnectOptions {
     pub(crate) request_timeout: Duration,
     pub(crate) send_within: Duration,
     pub(crate) under_way_bytes_max: usize,
-}
-
-/// Which nodes may be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// All that the cluster names.
-    Cluster,
-    /// Only the one at the first address.
-    OneNode,
 }
 
 impl ConnectOptions {

@@ -74,8 +74,8 @@ impl Queue {
             wait_ms: millis(wait),
             visibility_ms: visibility.map(millis),
         };
-        let deliveries = self.deliveries(request).await?;
-        Ok(deliveries.into_iter().filter_map(Result::ok).collect())
+        let answer = self.handle.receive(request).await?;
+        Ok(self.deliveries(answer))
     }
 
     /// Looks at the first ready messages, `max` at most, without receiving them.
@@ -84,9 +84,9 @@ impl Queue {
     /// See [`ReceiveError`].
     pub async fn peek(&self, max: usize) -> Result<Vec<Received>, ReceiveError> {
         let queue = QueueName::clone(&self.name);
-        let deliveries = self.deliveries(Request::Peek { queue, max: bounded(max) }).await?;
+        let answer = self.handle.ask(Request::Peek { queue, max: bounded(max) }).await?;
         // Taken apart, so that nothing is released: nothing was received.
-        Ok(deliveries.into_iter().filter_map(Result::ok).map(|d| d.into_parts().0).collect())
+        Ok(self.deliveries(answer).into_iter().map(|peeked| peeked.into_parts().0).collect())
     }
 
     /// A stream of deliveries, once it is opened.
@@ -95,16 +95,19 @@ impl Queue {
         ConsumerBuilder::new(Arc::clone(&self.name), self.handle.clone())
     }
 
-    async fn deliveries(
-        &self,
-        request: Request,
-    ) -> Result<Vec<Result<Delivery, gaggle_wire::MessageError>>, ReceiveError> {
-        let Answer { response, contents } = self.handle.ask(request).await?;
-        let Response::Deliveries { deliveries } = response else {
-            return Ok(Vec::new());
+    /// What came, but for what was damaged on its way: that comes again.
+    fn deliveries(&self, answer: Answer) -> Vec<Delivery> {
+        let Answer { response: Response::Deliveries { deliveries }, contents } = answer else {
+            return Vec::new();
         };
-        let pairs = deliveries.into_iter().zip(contents);
-        Ok(pairs.map(|delivered| Delivery::unpack(delivered, self.handle.clone())).collect())
+        let unpack = |delivered| match Delivery::unpack(delivered, self.handle.clone()) {
+            Ok(delivery) => Some(delivery),
+            Err(error) => {
+                tracing::error!(%error, "a damaged delivery is skipped");
+                None
+            }
+        };
+        deliveries.into_iter().zip(contents).filter_map(unpack).collect()
     }
 }
 

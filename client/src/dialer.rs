@@ -1,0 +1,153 @@
+//! The dialer: sockets, and the terms on which a connection is made.
+//!
+//! Sockets are opened when an address of their family is first dialled, and live as long as the
+//! client. What this file does not do: it speaks no protocol; see `link.rs`.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use gaggle_client_core::Target;
+use quinn::{Connection, Endpoint, EndpointConfig, TokioRuntime, TransportConfig, VarInt};
+use socket2::{Domain, Protocol, Socket, Type};
+use thiserror::Error;
+
+use crate::options::ConnectOptions;
+use crate::tls::{ALPN, TlsError};
+
+/// See the top of this file.
+pub(crate) struct Dialer {
+    addresses: Vec<String>,
+    terms: quinn::ClientConfig,
+    server_name: String,
+    /// For IPv4 and IPv6.
+    endpoints: Mutex<[Option<Endpoint>; 2]>,
+}
+
+/// Why there is no connection to a place.
+#[derive(Debug, Error)]
+pub(crate) enum DialError {
+    #[error("{address}: {error}")]
+    Resolve { address: String, error: io::Error },
+    #[error("{0}: the name has no address")]
+    NoAddress(String),
+    #[error("cannot open a UDP socket: {0}")]
+    Socket(#[from] io::Error),
+    #[error("{address}: {error}")]
+    Connect { address: SocketAddr, error: quinn::ConnectError },
+    #[error("{address}: {error}")]
+    Handshake { address: SocketAddr, error: quinn::ConnectionError },
+}
+
+impl Dialer {
+    pub(crate) fn new(options: &ConnectOptions) -> Result<Self, TlsError> {
+        let mut terms = options.credentials.client_config(ALPN)?;
+        terms.transport_config(Arc::new(transport()));
+        Ok(Self {
+            addresses: options.addresses.clone(),
+            terms,
+            server_name: options.credentials.server_name(),
+            endpoints: Mutex::new([None, None]),
+        })
+    }
+
+    /// Connects to a place, by the first of its addresses that answers.
+    pub(crate) async fn dial(&self, target: Target) -> Result<Connection, DialError> {
+        let addresses = match target {
+            Target::Address(address) => vec![address],
+            Target::Seed(position) => resolve(&self.addresses[position]).await?,
+        };
+        let mut last = None;
+        for address in addresses {
+            match self.connect(address).await {
+                Ok(connection) => return Ok(connection),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| DialError::NoAddress(format!("{target:?}"))))
+    }
+
+    async fn connect(&self, address: SocketAddr) -> Result<Connection, DialError> {
+        let endpoint = self.endpoint(address)?;
+        endpoint
+            .connect_with(self.terms.clone(), address, &self.server_name)
+            .map_err(|error| DialError::Connect { address, error })?
+            .await
+            .map_err(|error| DialError::Handshake { address, error })
+    }
+
+    fn endpoint(&self, address: SocketAddr) -> io::Result<Endpoint> {
+        let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = &mut endpoints[usize::from(address.is_ipv6())];
+        if let Some(endpoint) = place {
+            return Ok(endpoint.clone());
+        }
+        Ok(place.insert(open(address)?).clone())
+    }
+
+    /// Waits until every farewell is on its way.
+    pub(crate) async fn close(&self) {
+        let endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for endpoint in endpoints.into_iter().flatten() {
+            // A node that is gone must not hold the application up.
+            let _ = tokio::time::timeout(FAREWELL_MAX, endpoint.wait_idle()).await;
+        }
+    }
+}
+
+async fn resolve(address: &str) -> Result<Vec<SocketAddr>, DialError> {
+    let resolved = tokio::net::lookup_host(address).await;
+    let resolved = resolved
+        .map_err(|error| DialError::Resolve { address: address.to_owned(), error })?
+        .collect::<Vec<_>>();
+    if resolved.is_empty() {
+        return Err(DialError::NoAddress(address.to_owned()));
+    }
+    Ok(resolved)
+}
+
+/// A socket for addresses of this family, with buffers as large as the system grants.
+fn open(address: SocketAddr) -> io::Result<Endpoint> {
+    let (domain, any) = if address.is_ipv4() {
+        (Domain::IPV4, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)))
+    } else {
+        (Domain::IPV6, SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)))
+    };
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
+    // Smaller buffers work as well, only with more loss under load.
+    let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
+    let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
+    socket.bind(&any.into())?;
+    Endpoint::new(EndpointConfig::default(), None, socket.into(), Arc::new(TokioRuntime))
+}
+
+fn transport() -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    transport
+        .max_idle_timeout(Some(VarInt::from_u32(IDLE_MAX_MS).into()))
+        .keep_alive_interval(Some(KEEP_ALIVE))
+        .initial_rtt(INITIAL_RTT)
+        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
+        .receive_window(VarInt::from_u32(STREAM_WINDOW * STREAMS + STREAM_WINDOW))
+        .send_window(u64::from(STREAM_WINDOW) * 4)
+        .max_concurrent_bidi_streams(VarInt::from_u32(0))
+        .max_concurrent_uni_streams(VarInt::from_u32(0))
+        .datagram_receive_buffer_size(None);
+    transport
+}
+
+/// After so long without a sign of life a connection is over, and what the client had not taken
+/// goes back.
+const IDLE_MAX_MS: u32 = 10_000;
+/// Three may be lost before that.
+const KEEP_ALIVE: Duration = Duration::from_secs(3);
+/// quinn's 333 ms makes a lost first packet cost a second; clusters are nearer than that.
+const INITIAL_RTT: Duration = Duration::from_millis(50);
+/// Of each stream, so that a consumer that does not read holds up neither sends nor deletes: the
+/// connection's window has room for all three and one more.
+const STREAM_WINDOW: u32 = 4 * 1024 * 1024;
+const STREAMS: u32 = 3;
+/// As measured against loss at full load; stock systems grant less.
+const SOCKET_BUFFER: usize = 4 * 1024 * 1024;
+const FAREWELL_MAX: Duration = Duration::from_secs(1);

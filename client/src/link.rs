@@ -1,0 +1,187 @@
+//! The link: one connection to a node, with three streams on it.
+//!
+//! Each stream has one task that writes and one that reads; what they read goes to the owner in
+//! batches, decoded. A link that is dropped is closed and its streams are reset: a stream that
+//! was merely dropped would be *finished*, and the node could take half a frame for the end.
+//!
+//! What this file does not do: it knows no requests and matches no answers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gaggle_client_core::{Stream, Target};
+use gaggle_wire::frame::{FRAME_LENGTH_MAX, Frame, FrameError, Splitter, encode};
+use gaggle_wire::{RequestFrame, Response, ResponseFrame};
+use quinn::{Connection, RecvStream, SendStream, VarInt};
+use thiserror::Error;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::dialer::{DialError, Dialer};
+
+/// See the top of this file.
+pub(crate) struct Link {
+    writers: [UnboundedSender<Outbound>; STREAMS],
+    task: AbortHandle,
+}
+
+/// A request and its contents.
+type Outbound = (RequestFrame, Vec<Bytes>);
+
+/// An answer and its contents.
+pub(crate) type Inbound = (ResponseFrame, Vec<Bytes>);
+
+/// What a link tells the owner.
+pub(crate) enum Report {
+    /// It is up.
+    Dialled(u64),
+    /// Answers came.
+    Frames(u64, Vec<Inbound>),
+    /// It is gone, or never was.
+    Lost(u64, String),
+}
+
+/// Why a link ended.
+#[derive(Debug, Error)]
+enum LinkError {
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    #[error(transparent)]
+    Connection(#[from] quinn::ConnectionError),
+    #[error(transparent)]
+    Write(#[from] quinn::WriteError),
+    #[error(transparent)]
+    Read(#[from] quinn::ReadError),
+    #[error("the node sent what is no frame: {0}")]
+    Frame(#[from] FrameError),
+    #[error("the node closed a stream")]
+    StreamEnded,
+}
+
+impl Link {
+    /// Makes a connection in the background.
+    pub(crate) fn dial(
+        link: u64,
+        target: Target,
+        dialer: Arc<Dialer>,
+        reports: UnboundedSender<Report>,
+    ) -> Self {
+        let (control, to_control) = unbounded_channel();
+        let (sends, to_sends) = unbounded_channel();
+        let (deliveries, to_deliveries) = unbounded_channel();
+        let queues = [to_control, to_sends, to_deliveries];
+        let task = tokio::spawn(async move {
+            let Err(error) = run(link, target, (&dialer, &reports), queues).await;
+            tracing::debug!(link, %error, "a connection is gone");
+            // The owner may be gone as well.
+            let _ = reports.send(Report::Lost(link, error.to_string()));
+        });
+        Self { writers: [control, sends, deliveries], task: task.abort_handle() }
+    }
+
+    /// Sends a request; one that cannot be sent any more is as good as lost on its way.
+    pub(crate) fn transmit(&self, stream: Stream, frame: RequestFrame, contents: Vec<Bytes>) {
+        let _ = self.writers[stream as usize].send((frame, contents));
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Closes the connection however its task ends.
+struct Closing(Connection);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close(VarInt::from_u32(0), b"closed by the client");
+    }
+}
+
+/// Resets the stream however its task ends.
+struct Resetting(SendStream);
+
+impl Drop for Resetting {
+    fn drop(&mut self) {
+        // An error means that it is over already.
+        let _ = self.0.reset(VarInt::from_u32(0));
+    }
+}
+
+enum Never {}
+
+async fn run(
+    link: u64,
+    target: Target,
+    (dialer, reports): (&Dialer, &UnboundedSender<Report>),
+    queues: [UnboundedReceiver<Outbound>; STREAMS],
+) -> Result<Never, LinkError> {
+    let connection = Closing(dialer.dial(target).await?);
+    // Tasks end with the set, and the set before the connection.
+    let mut tasks = JoinSet::new();
+    for queue in queues {
+        let (send, receive) = connection.0.open_bi().await?;
+        tasks.spawn(write(Resetting(send), queue));
+        tasks.spawn(read(link, receive, reports.clone()));
+    }
+    let _ = reports.send(Report::Dialled(link));
+    match tasks.join_next().await {
+        Some(Ok(Err(error))) => match connection.0.close_reason() {
+            Some(reason) => Err(reason.into()),
+            None => Err(error),
+        },
+        // A panic in a task is the end of its connection, not of the client.
+        _ => Err(LinkError::StreamEnded),
+    }
+}
+
+async fn write(
+    mut stream: Resetting,
+    mut queue: UnboundedReceiver<Outbound>,
+) -> Result<Never, LinkError> {
+    let mut batch = Vec::with_capacity(WRITE_BATCH);
+    let mut frames = Vec::with_capacity(WRITE_BATCH);
+    while queue.recv_many(&mut batch, WRITE_BATCH).await > 0 {
+        frames.extend(batch.drain(..).map(|(frame, contents)| encode(&frame, &contents)));
+        stream.0.write_all_chunks(&mut frames).await?;
+        frames.clear();
+    }
+    Err(LinkError::StreamEnded)
+}
+
+async fn read(
+    link: u64,
+    mut stream: RecvStream,
+    reports: UnboundedSender<Report>,
+) -> Result<Never, LinkError> {
+    let mut splitter = Splitter::new(FRAME_LENGTH_MAX);
+    while let Some(chunk) = stream.read_chunk(READ_CHUNK, true).await? {
+        splitter.push(&chunk.bytes);
+        let mut answers = Vec::new();
+        while let Some(frame) = splitter.next_frame()? {
+            answers.push(decode(&frame)?);
+        }
+        if !answers.is_empty() && reports.send(Report::Frames(link, answers)).is_err() {
+            break;
+        }
+    }
+    Err(LinkError::StreamEnded)
+}
+
+fn decode(frame: &Frame) -> Result<Inbound, FrameError> {
+    let header: ResponseFrame = frame.header()?;
+    let contents = match &header.body {
+        Response::Deliveries { deliveries } => {
+            frame.contents(deliveries.iter().map(|delivery| &delivery.label))?
+        }
+        _ => frame.contents([])?,
+    };
+    Ok((header, contents))
+}
+
+const STREAMS: usize = 3;
+/// Frames that are encoded before the stream is given them.
+const WRITE_BATCH: usize = 16;
+const READ_CHUNK: usize = 256 * 1024;
