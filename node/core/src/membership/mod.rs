@@ -142,6 +142,8 @@ struct Moments {
     sequence: u32,
     /// Numbers the rounds of announcing.
     round: usize,
+    /// When the last of them was.
+    reached: Option<Mono>,
     /// Until when lost connections are the own fault.
     links_forgiven_until: Option<Mono>,
     /// When this node last topped a claim to its name.
@@ -392,8 +394,12 @@ impl Membership {
         self.view.place(me.node, me.generation, me.address, MemberState::Alive);
         self.view.describe(me.node, &self.profile);
         self.tell_profile();
+        // At once, unless that was just done: where renewals do not help, announcing, being turned
+        // away and renewing would go round as fast as the network carries it.
+        let next = self.moments.reached.map(|reached| reached.plus(self.config.reach_alone.0));
+        let after = next.map_or(Duration::ZERO, |next| next.since(now));
         self.timers.drop_if(|task| *task == Task::Reach);
-        self.timers.add(now, Duration::ZERO, Task::Reach);
+        self.timers.add(now, after, Task::Reach);
         out.push(Output::Rejoined);
     }
 

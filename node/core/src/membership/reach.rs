@@ -23,6 +23,7 @@ impl Membership {
         }
         // The next round begins where this one stopped.
         self.moments.round = first + TARGETS_MAX;
+        self.moments.reached = Some(now);
         let pause = match self.standing {
             Standing::Alone { pause } => {
                 let longer = (pause * 2).min(self.config.reach_alone.1);
