@@ -33,3 +33,6 @@ pub use options::ConnectOptions;
 pub use outgoing::Outgoing;
 pub use producer::{Producer, Sending};
 pub use queue::{Queue, SendCall};
+
+#[cfg(test)]
+mod tests;

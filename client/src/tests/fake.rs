@@ -1,0 +1,368 @@
+//! A fake cluster: a few QUIC servers that speak the protocol and share one memory.
+//!
+//! It keeps everything it was asked, so that tests can wait for and look at it, and it misbehaves
+//! on demand: swallows answers, refuses, says it is silent.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use gaggle_wire::frame::{FRAME_LENGTH_MAX, Splitter, encode};
+use gaggle_wire::{
+    Attempt, ClusterMember, DeleteResult, DeliveryLabel, Label, MessageId, NodeId, ProcessId,
+    QueueDescription, QueueId, QueueName, Receipt, Refusal, Request, RequestFrame, Response,
+    ResponseFrame, SentBatch, Settings, Stamp, Standing, Welcome,
+};
+use quinn::{Connection, Endpoint, RecvStream, SendStream};
+use tokio::sync::{Notify, mpsc};
+
+use super::certs::{self, Certs};
+use crate::{Client, ConnectOptions};
+
+/// The whole cluster. The node at position 0 has id 1, and so on.
+pub(super) struct Cluster {
+    certs: Certs,
+    endpoints: Vec<Endpoint>,
+    pub(super) shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    members: Vec<ClusterMember>,
+    /// Which node was asked what.
+    pub(super) log: Vec<(u64, Request)>,
+    pub(super) stored: BTreeSet<(u16, MessageId)>,
+    pub(super) ready: VecDeque<(Label, Bytes)>,
+    pub(super) deleted: Vec<MessageId>,
+    pub(super) released: Vec<MessageId>,
+    pub(super) consumers: Vec<Consumer>,
+    /// Nodes that store and answer nothing to sends.
+    pub(super) swallow: BTreeSet<u64>,
+    /// What the next sends are answered with instead.
+    pub(super) refuse_sends: VecDeque<Refusal>,
+    /// A visibility timeout that deliveries have.
+    pub(super) lease_ms: u64,
+    connections: Vec<(u64, Connection)>,
+}
+
+/// A consumer as a node knows it.
+pub(super) struct Consumer {
+    pub(super) node: u64,
+    pub(super) request: u64,
+    pub(super) limit: u64,
+    pub(super) taken: u64,
+    pub(super) sent: Vec<(Label, Bytes)>,
+    out: mpsc::UnboundedSender<(ResponseFrame, Vec<Bytes>)>,
+    pub(super) open: bool,
+}
+
+/// A client that is connected to every node.
+pub(super) async fn connect(cluster: &Cluster) -> Client {
+    let client = Client::connect_with(cluster.options()).await.unwrap();
+    let all: BTreeSet<u64> = (1..=cluster.endpoints.len() as u64).collect();
+    let asked = |state: &State| -> BTreeSet<u64> {
+        let lists = state.log.iter().filter(|(_, r)| matches!(r, Request::ListQueues { .. }));
+        lists.map(|(node, _)| *node).collect()
+    };
+    // Questions are spread over the nodes that are connected.
+    while asked(&cluster.state()) != all {
+        client.list_queues("").await.unwrap();
+    }
+    client
+}
+
+type Out = mpsc::UnboundedSender<(ResponseFrame, Vec<Bytes>)>;
+
+impl Cluster {
+    pub(super) fn start(nodes: u64) -> Self {
+        let certs = certs::make();
+        let shared = Arc::new(Shared::default());
+        shared.state().lease_ms = 30_000;
+        let mut endpoints = Vec::new();
+        for node in 1..=nodes {
+            let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            let endpoint = Endpoint::server(certs.server.clone(), any).unwrap();
+            let address = endpoint.local_addr().unwrap();
+            let standing = Standing::Ready;
+            let member = ClusterMember { node: NodeId(node), address, standing };
+            shared.state().members.push(member);
+            tokio::spawn(accept(node, endpoint.clone(), Arc::clone(&shared)));
+            endpoints.push(endpoint);
+        }
+        Self { certs, endpoints, shared }
+    }
+
+    pub(super) fn address(&self, node: u64) -> String {
+        self.endpoints[usize::try_from(node).unwrap() - 1].local_addr().unwrap().to_string()
+    }
+
+    pub(super) fn options(&self) -> ConnectOptions {
+        let addresses = (1..=self.endpoints.len() as u64).map(|node| self.address(node));
+        ConnectOptions::new(addresses, self.certs.client.clone())
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state()
+    }
+
+    /// Waits until the state is as wanted.
+    pub(super) async fn until(&self, wanted: impl Fn(&State) -> bool) {
+        let within = std::time::Duration::from_secs(20);
+        let wait = async {
+            loop {
+                let changed = self.shared.changed.notified();
+                tokio::pin!(changed);
+                changed.as_mut().enable();
+                if wanted(&self.state()) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        tokio::time::timeout(within, wait).await.expect("the cluster is as wanted in time");
+    }
+
+    /// Cuts the connections of a node, as when its process dies and the kernel says so.
+    pub(super) fn cut(&self, node: u64) {
+        let mut state = self.state();
+        state.connections.retain(|(at, connection)| {
+            if *at == node {
+                connection.close(1_u32.into(), b"cut");
+            }
+            *at != node
+        });
+        state.give_back(node);
+    }
+
+    pub(super) fn put(&self, bodies: &[&'static str]) {
+        let mut state = self.state();
+        for (number, body) in (1..).zip(bodies) {
+            let stamp = Stamp { time: 9, count: 0, process: ProcessId(99) };
+            let message = gaggle_wire::Message::new(*body);
+            let number = number + state.stored.len() as u64;
+            let packed = message.pack(number, stamp, 0).unwrap();
+            state.ready.push_back(packed);
+        }
+        state.push_deliveries();
+        drop(state);
+        self.shared.changed.notify_waiters();
+    }
+}
+
+impl Shared {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+impl State {
+    /// How often a node was asked to send.
+    pub(super) fn sends(&self) -> Vec<(u64, Attempt, Vec<u64>)> {
+        let sends = self.log.iter().filter_map(|(node, request)| match request {
+            Request::Send { attempt, labels, .. } => {
+                Some((*node, *attempt, labels.iter().map(|label| label.number).collect()))
+            }
+            _ => None,
+        });
+        sends.collect()
+    }
+
+    fn deliver(&self, node: u64, label: Label) -> DeliveryLabel {
+        let receipt = Receipt {
+            queue: QUEUE,
+            partition: 0,
+            number: label.number,
+            stamp: label.stamp,
+            holders: vec![NodeId(node)],
+            custodian: NodeId(node),
+            boot: 1,
+            delivery: 1,
+        };
+        DeliveryLabel { receipt, label, accepted: label.stamp, lease_ms: self.lease_ms }
+    }
+
+    fn push_deliveries(&mut self) {
+        for at in 0..self.consumers.len() {
+            loop {
+                let consumer = &self.consumers[at];
+                if !consumer.open || consumer.sent.len() as u64 >= consumer.limit {
+                    break;
+                }
+                let Some((label, content)) = self.ready.pop_front() else { break };
+                let deliveries = vec![self.deliver(self.consumers[at].node, label)];
+                let consumer = &mut self.consumers[at];
+                consumer.sent.push((label, content.clone()));
+                let body = Response::Deliveries { deliveries };
+                let _ = consumer.out.send((frame(consumer.request, body), vec![content]));
+            }
+        }
+    }
+
+    /// What consumers of this node have not taken is ready again.
+    fn give_back(&mut self, node: u64) {
+        for consumer in self.consumers.iter_mut().filter(|consumer| consumer.node == node) {
+            consumer.open = false;
+            let taken = usize::try_from(consumer.taken).unwrap();
+            self.ready.extend(consumer.sent.drain(taken..));
+        }
+    }
+}
+
+async fn accept(node: u64, endpoint: Endpoint, shared: Arc<Shared>) {
+    while let Some(incoming) = endpoint.accept().await {
+        let shared = Arc::clone(&shared);
+        tokio::spawn(async move {
+            let Ok(connection) = incoming.await else { return };
+            shared.state().connections.push((node, connection.clone()));
+            while let Ok((send, receive)) = connection.accept_bi().await {
+                let (out, answers) = mpsc::unbounded_channel();
+                tokio::spawn(write(send, answers));
+                tokio::spawn(read(node, receive, out, Arc::clone(&shared)));
+            }
+            shared.state().give_back(node);
+            shared.changed.notify_waiters();
+        });
+    }
+}
+
+async fn write(
+    mut send: SendStream,
+    mut answers: mpsc::UnboundedReceiver<(ResponseFrame, Vec<Bytes>)>,
+) {
+    while let Some((answer, contents)) = answers.recv().await {
+        if send.write_all(&encode(&answer, &contents)).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read(node: u64, mut receive: RecvStream, out: Out, shared: Arc<Shared>) {
+    let mut splitter = Splitter::new(FRAME_LENGTH_MAX);
+    while let Ok(Some(chunk)) = receive.read_chunk(1 << 20, true).await {
+        splitter.push(&chunk.bytes);
+        while let Some(frame) = splitter.next_frame().unwrap() {
+            let request: RequestFrame = frame.header().unwrap();
+            let contents = match &request.body {
+                Request::Send { labels, .. } => frame.contents(labels).unwrap(),
+                _ => Vec::new(),
+            };
+            answer(node, request, contents, (&out, &shared));
+            shared.changed.notify_waiters();
+        }
+    }
+}
+
+fn answer(node: u64, request: RequestFrame, contents: Vec<Bytes>, (out, shared): (&Out, &Shared)) {
+    let mut state = shared.state();
+    state.log.push((node, request.body.clone()));
+    let id = request.request;
+    let say = |body| {
+        let _ = out.send((frame(id, body), Vec::new()));
+    };
+    match request.body {
+        Request::Hello { version, .. } => {
+            let members = state.members.clone();
+            say(Response::Welcome(Welcome { version, node: NodeId(node), members }));
+        }
+        Request::CreateQueue { name, .. } | Request::DescribeQueue { name } => {
+            if name.as_str() == "missing" {
+                say(Response::Refused(Refusal::QueueNotFound { queue: name.to_string() }));
+            } else {
+                say(Response::Queue(Box::new(describe(name))));
+            }
+        }
+        Request::Send { partition, labels, .. } => {
+            if let Some(refusal) = state.refuse_sends.pop_front() {
+                return say(Response::Refused(refusal));
+            }
+            for (label, content) in labels.into_iter().zip(contents) {
+                assert!(label.matches(&content));
+                if state.stored.insert((partition, label.id())) {
+                    state.ready.push_back((label, content));
+                }
+            }
+            state.push_deliveries();
+            if !state.swallow.contains(&node) {
+                let accepted = Stamp { time: 1, count: 0, process: ProcessId(node) };
+                say(Response::Sent(SentBatch { accepted, copies: 2, exceptions: Vec::new() }));
+            }
+        }
+        Request::Receive { max, .. } | Request::Peek { max, .. } => {
+            let count = (max as usize).min(state.ready.len());
+            let taken: Vec<(Label, Bytes)> = state.ready.drain(..count).collect();
+            let deliveries = taken.iter().map(|(label, _)| state.deliver(node, *label)).collect();
+            let contents = taken.into_iter().map(|(_, content)| content).collect();
+            let _ = out.send((frame(id, Response::Deliveries { deliveries }), contents));
+        }
+        body => consume(node, RequestFrame { request: id, body }, &mut state, out),
+    }
+}
+
+fn consume(node: u64, request: RequestFrame, state: &mut State, out: &Out) {
+    let id = request.request;
+    let say = |body| {
+        let _ = out.send((frame(id, body), Vec::new()));
+    };
+    match request.body {
+        Request::Consume { queue, .. } if queue.as_str() == "missing" => {
+            say(Response::Refused(Refusal::QueueNotFound { queue: queue.to_string() }));
+        }
+        Request::Consume { credit, .. } => {
+            let (limit, taken, sent) = (credit, 0, Vec::new());
+            let (out, open) = (out.clone(), true);
+            state.consumers.push(Consumer { node, request: id, limit, taken, sent, out, open });
+            state.push_deliveries();
+        }
+        Request::Credit { consumer, limit, taken } => {
+            let found =
+                state.consumers.iter_mut().find(|c| (c.node, c.request) == (node, consumer));
+            let found = found.expect("credit names a consumer of this connection");
+            (found.limit, found.taken) = (limit, taken);
+            state.push_deliveries();
+        }
+        Request::StopConsume { consumer, taken } => {
+            let found =
+                state.consumers.iter_mut().find(|c| (c.node, c.request) == (node, consumer));
+            let found = found.expect("the end names a consumer of this connection");
+            found.taken = taken;
+            found.open = false;
+            let back: Vec<_> = found.sent.drain(usize::try_from(taken).unwrap()..).collect();
+            state.ready.extend(back);
+            say(Response::Done);
+        }
+        Request::Delete { receipts } => {
+            state.deleted.extend(receipts.iter().map(Receipt::id));
+            say(Response::Deleted(vec![DeleteResult::Deleted; receipts.len()]));
+        }
+        Request::Release { receipts, .. } => {
+            state.released.extend(receipts.iter().map(Receipt::id));
+            say(Response::Released(vec![Ok(()); receipts.len()]));
+        }
+        Request::Extend { receipts, visibility_ms } => {
+            say(Response::Extended(vec![Ok(visibility_ms); receipts.len()]));
+        }
+        Request::ListQueues { .. } => {
+            say(Response::Queues { queues: Vec::new(), more: false });
+        }
+        _ => say(Response::Done),
+    }
+}
+
+fn describe(name: QueueName) -> QueueDescription {
+    QueueDescription { id: QUEUE, name, settings: Settings::default() }
+}
+
+fn frame(request: u64, body: Response) -> ResponseFrame {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    ResponseFrame { request, clock: u64::try_from(wall.as_nanos()).unwrap(), body }
+}
+
+pub(super) const QUEUE: QueueId = QueueId(Stamp { time: 7, count: 0, process: ProcessId(1) });

@@ -1,0 +1,6 @@
+//! The whole client against a fake cluster over real sockets.
+
+mod certs;
+mod consuming;
+mod fake;
+mod sending;
