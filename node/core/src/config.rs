@@ -29,7 +29,8 @@ pub struct Config {
     /// How far a stamp may lie ahead of the own wall clock: far above what NTP keeps (tens of
     /// milliseconds), far below what would freeze a clock for long.
     pub drift_max: Duration,
-    /// How far ahead of use the ceiling of stamps is written: one write per so much time.
+    /// How far ahead of use the ceiling of stamps is written: one write per half of it, and no
+    /// more than the drift bound, or a restart would make stamps that others refuse.
     pub ceiling_step: Duration,
     /// How long a silent member is suspected before it is down: with a probe period of 200 ms the
     /// median of detection is 1.3 s. Tests on noisy machines take 10 s.
@@ -67,7 +68,7 @@ impl Config {
             queue_defaults: Settings::default(),
             seed: 0,
             drift_max: Duration::from_millis(500),
-            ceiling_step: Duration::from_secs(10),
+            ceiling_step: Duration::from_millis(400),
             suspicion: Duration::from_millis(900),
             serve_alone_after: Duration::from_secs(10),
             resend_window: Duration::from_mins(2),

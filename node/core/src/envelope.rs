@@ -46,7 +46,7 @@ pub struct PeerHello {
 pub enum Lane {
     /// Marks, yields, tombstones, leases, wants.
     Control,
-    /// What carries the contents of messages.
+    /// What carries the contents of messages, and what must not overtake them.
     Copies,
 }
 
@@ -185,6 +185,8 @@ pub enum Envelope {
         messages: Vec<(ProcessId, Ranges)>,
         /// The stamps of the messages, as far as known.
         stamps: Vec<Stamp>,
+        /// By whose delivery each of the stamps was deleted.
+        leases: Vec<DeliveryRef>,
         /// The nodes that are known to have them.
         known: Vec<NodeId>,
     },
@@ -192,6 +194,9 @@ pub enum Envelope {
     Buried {
         /// Of the `Tombstones`.
         batch: u64,
+        /// Those, by position of their stamp, that are in flight by a later delivery than the one
+        /// that deleted them.
+        older: Vec<u32>,
     },
     /// These batches of tombstones from the sender are now known to be at these nodes.
     BuriedAt {
@@ -334,6 +339,17 @@ pub struct PartitionInventory {
     pub processes: Vec<(ProcessId, Ranges, Ranges)>,
 }
 
+/// Which delivery of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryRef {
+    /// Who handed it out.
+    pub custodian: NodeId,
+    /// The run of that node.
+    pub boot: u64,
+    /// The how-manieth delivery it was.
+    pub delivery: u32,
+}
+
 /// One lease, as it is told to other holders.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseTold {
@@ -374,9 +390,11 @@ impl Envelope {
     #[must_use]
     pub fn lane(&self) -> Lane {
         match self {
-            Self::Copy { .. } | Self::MakeUp { .. } | Self::Grant { .. } | Self::Peeked { .. } => {
-                Lane::Copies
-            }
+            Self::Copy { .. }
+            | Self::MakeUp { .. }
+            | Self::Relist { .. }
+            | Self::Grant { .. }
+            | Self::Peeked { .. } => Lane::Copies,
             _ => Lane::Control,
         }
     }

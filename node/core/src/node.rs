@@ -1,58 +1,176 @@
-//! placeholder
+//! The node: owns the rooms and passes one room's answer to the next.
+//!
+//! Each event goes to the file of its kind below; those files route, and fill the effects, while
+//! the rooms decide. Nothing here knows sockets, disks or clocks, so a run is a function of its
+//! events (and that is what the simulator drives).
+//!
+//! Invariant: between two events the rooms agree with each other; [`Node::check`] says how.
+
+mod change;
+mod copies;
+mod deleting;
+mod giving;
+mod inventory;
+mod link;
+mod loading;
+mod opening;
+mod receiving;
+mod requests;
+mod sending;
+mod status;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod ticks;
+
+use std::collections::BTreeMap;
+
+use gaggle_wire::{
+    ClusterMember, DeleteResult, NodeId, QueueId, Refusal, Stamp, Standing, Welcome,
+};
+
+pub use opening::OpenError;
+
+use crate::calls::{Batch, Calls};
+use crate::clock::Clock;
 use crate::config::Config;
-use crate::effect::Effects;
-use crate::event::Event;
-use crate::ledger::Row;
+use crate::custody::burial::Burials;
+use crate::custody::sending::Sending;
+use crate::effect::{Effect, Effects};
+use crate::envelope::{Envelope, PEER_VERSION, PeerHello};
+use crate::event::{Event, Surroundings};
+use crate::ledger::{Key, Write, key::meta, record};
+use crate::membership::{Member, Membership, Output, Profile, Zone};
 use crate::now::{Mono, Now};
-use thiserror::Error;
+use crate::queue::Partition;
+use crate::ranges::Ranges;
+use crate::reception::Reception;
+use crate::session::{PartitionId, Sessions};
+use crate::table::Table;
+use crate::timer::{Timer, Timers};
 
-/// Why a node cannot be opened on these rows.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum OpenError {
-    /// A row of the node itself cannot be read.
-    #[error("the row {0:?} of the store is damaged or of a later version")]
-    BadRow(Vec<u8>),
-}
+use inventory::Question;
+use loading::Loads;
 
-/// A node.
-#[derive(Debug)]
+/// A node of the cluster.
 pub struct Node {
     config: Config,
+    run: Run,
+    clock: Clock,
+    timers: Timers,
+    membership: Membership,
+    sessions: Sessions,
+    table: Table,
+    partitions: BTreeMap<PartitionId, Partition>,
+    sends: Sends,
+    burials: Burials,
+    reception: Reception,
+    desk: Desk,
+}
+
+/// What belongs to this run of the node.
+#[derive(Debug)]
+struct Run {
+    boot: u64,
+    store: u128,
+    drain: Drain,
+    started: Mono,
+    measured: Surroundings,
+    /// Counters, by name: refusals, expiries, repairs.
+    counters: BTreeMap<&'static str, u64>,
+    /// What was last said of the own readiness.
+    ready_told: bool,
+    /// The members that are on disk.
+    members_written: BTreeMap<NodeId, Vec<u8>>,
+}
+
+/// Whether the node is being stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drain {
+    No,
+    /// Sends under way are waited for until then.
+    Until(Mono),
+    /// All is handed over.
+    Done,
+}
+
+/// Sends that this node coordinates, and what is to be told of settled messages in bulk.
+#[derive(Debug, Default)]
+struct Sends {
+    under_way: BTreeMap<u64, Sending>,
+    next: u64,
+    settled: BTreeMap<NodeId, BTreeMap<(QueueId, u16, gaggle_wire::ProcessId), Ranges>>,
+}
+
+/// Questions under way and requests in parts.
+#[derive(Debug, Default)]
+struct Desk {
+    calls: Calls<Question>,
+    loads: Loads,
+    deletes: BTreeMap<u64, Batch<DeleteResult>>,
+    changes: BTreeMap<u64, Batch<Result<u64, Refusal>>>,
+    next_batch: u64,
+}
+
+impl Desk {
+    fn batch_number(&mut self) -> u64 {
+        self.next_batch += 1;
+        self.next_batch
+    }
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node").field("node", &self.config.node).field("run", &self.run).finish()
+    }
 }
 
 impl Node {
-    /// Opens a node on all rows of its store, in key order (of messages only the headers).
-    ///
-    /// # Errors
-    /// See [`OpenError`]; nothing was changed.
-    pub fn open(
-        config: Config,
-        now: Now,
-        rows: &mut dyn Iterator<Item = Row>,
-    ) -> Result<Self, OpenError> {
-        let _ = (now, rows);
-        Ok(Self { config })
-    }
-
     /// Handles one event.
     pub fn handle(&mut self, now: Now, event: Event, effects: &mut Effects) {
-        let _ = (now, event, effects, &self.config);
+        self.due(now, effects);
+        match event {
+            Event::Started => self.start(now, effects),
+            Event::ClientOpened(_) | Event::Wakeup => {}
+            Event::ClientClosed(client) => self.client_closed(now, client, effects),
+            Event::Request { reply, request } => self.request(now, reply, request, effects),
+            Event::LinkUp { link, hello } => self.link_up(now, link, &hello, effects),
+            Event::LinkDown { link } => self.link_down(now, link, effects),
+            Event::Envelope { link, envelope } => {
+                if let Some(peer) = self.sessions.peer(link) {
+                    self.envelope(now, peer, envelope, effects);
+                }
+            }
+            Event::Gossip { from, packet } => {
+                let mut out = Vec::new();
+                if self.membership.received(now.mono, from, &packet, &mut out).is_err() {
+                    self.count("gossip_refused");
+                }
+                self.membership_said(now, out, effects);
+            }
+            Event::Loaded { load, rows, end } => self.loaded(now, load, rows, end, effects),
+            Event::BodyLost(key) => self.body_lost(now, key, effects),
+            Event::Measured(surroundings) => self.run.measured = surroundings,
+            Event::Drain => self.drain(now, effects),
+        }
+        self.serve_touched(now, effects);
     }
 
     /// When [`Event::Wakeup`] is due.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Mono> {
-        None
+        let next = [self.timers.next(), self.membership.next_wakeup()];
+        next.into_iter().flatten().min()
     }
 
     /// What this node says first on a connection to another.
     #[must_use]
-    pub fn hello(&self) -> crate::envelope::PeerHello {
-        crate::envelope::PeerHello {
-            version: crate::envelope::PEER_VERSION,
+    pub fn hello(&self) -> PeerHello {
+        PeerHello {
+            version: PEER_VERSION,
             node: self.config.node,
-            boot: 0,
-            store: 0,
+            boot: self.run.boot,
+            store: self.run.store,
             peer_address: self.config.peer_address,
             client_address: self.config.client_address,
             zone: self.config.zone.clone(),
@@ -61,23 +179,145 @@ impl Node {
 
     /// What this node tells a client first.
     #[must_use]
-    pub fn welcome(&self) -> gaggle_wire::Welcome {
-        gaggle_wire::Welcome {
+    pub fn welcome(&self) -> Welcome {
+        let members = self.membership.view().iter().filter_map(|(node, member)| {
+            let address = member.client_address?;
+            Some(ClusterMember { node, address, standing: self.standing(node, member) })
+        });
+        Welcome {
             version: gaggle_wire::VERSION,
             node: self.config.node,
-            members: Vec::new(),
+            members: members.collect(),
         }
     }
 
     /// The node's hybrid time, for answers: nanoseconds since 1970.
     #[must_use]
     pub fn clock(&self, now: Now) -> u64 {
-        now.wall.0
+        self.clock.reading(now.wall)
     }
 
     /// Checks the invariants that are visible inside one node.
     ///
     /// # Panics
     /// When one does not hold, naming the promise.
-    pub fn check(&self) {}
+    pub fn check(&self) {
+        for partition in self.partitions.values() {
+            partition.check();
+        }
+        for sending in self.sends.under_way.values() {
+            let counted = sending.counted();
+            let distinct = counted.windows(2).all(|pair| pair[0] < pair[1]);
+            assert!(distinct, "P1: each host counts once");
+        }
+    }
+
+    fn standing(&self, node: NodeId, member: &Member) -> Standing {
+        if node == self.config.node {
+            return if self.is_ready() { Standing::Ready } else { Standing::NotReady };
+        }
+        if !member.is_present() {
+            Standing::Down
+        } else if !member.ready {
+            Standing::NotReady
+        } else if member.slow {
+            Standing::Slow
+        } else {
+            Standing::Ready
+        }
+    }
+
+    /// Whether this node hands out and accepts: its marks are in, its disk is well, it stays.
+    fn is_ready(&self) -> bool {
+        self.run.drain == Drain::No
+            && self.sessions.may_serve_any()
+            && self.run.measured.commit_running_ms < COMMIT_STUCK_MS
+    }
+
+    fn profile(&self) -> Profile {
+        Profile {
+            zone: Zone::parse(&self.config.zone).unwrap_or_default(),
+            client_address: self.config.client_address,
+            ready: self.run.ready_told,
+            slow: false,
+        }
+    }
+
+    /// A stamp of this node, below a ceiling that is on disk before anybody sees it.
+    fn stamp(&mut self, now: Now, effects: &mut Effects) -> Stamp {
+        self.keep_ceiling(now, effects);
+        self.clock.stamp(now.wall)
+    }
+
+    fn keep_ceiling(&mut self, now: Now, effects: &mut Effects) {
+        if let Some(ceiling) = self.clock.raise_ceiling(now.wall) {
+            let key = Key::Meta(meta::CEILING).encode();
+            effects.write(Write::Put { key, value: record::encode(&ceiling) });
+        }
+    }
+
+    /// Says something to a node, if there is a session.
+    fn say(&self, node: NodeId, envelope: Envelope, effects: &mut Effects) {
+        if let Some(session) = self.sessions.with(node) {
+            effects.send(session.link, envelope);
+        }
+    }
+
+    /// Says something to every node in session.
+    fn say_all(&self, envelope: &Envelope, effects: &mut Effects) {
+        for (_, session) in self.sessions.iter() {
+            effects.send(session.link, envelope.clone());
+        }
+    }
+
+    fn count(&mut self, counter: &'static str) {
+        self.count_more(counter, 1);
+    }
+
+    fn count_more(&mut self, counter: &'static str, by: u64) {
+        *self.run.counters.entry(counter).or_default() += by;
+    }
+
+    /// Does what is due before the event is looked at.
+    fn due(&mut self, now: Now, effects: &mut Effects) {
+        if self.membership.next_wakeup().is_some_and(|at| at <= now.mono) {
+            let mut out = Vec::new();
+            self.membership.wakeup(now.mono, &mut out);
+            self.membership_said(now, out, effects);
+        }
+        while let Some(timer) = self.timers.pop(now.mono) {
+            self.timer(now, timer, effects);
+        }
+    }
+
+    fn timer(&mut self, now: Now, timer: Timer, effects: &mut Effects) {
+        match timer {
+            Timer::Second => self.every_second(now, effects),
+            Timer::Bulk => self.tell_in_bulk(now, effects),
+            Timer::Partition(queue, partition) => {
+                self.partition_due(now, (queue, partition), effects);
+            }
+            Timer::Deadlines => self.deadlines(now, effects),
+            Timer::ServeAlone => {
+                self.sessions.stop_waiting(now.mono.minus(self.config.serve_alone_after));
+                self.custody_changed(now, effects);
+            }
+        }
+    }
+
+    fn membership_said(&mut self, now: Now, out: Vec<Output>, effects: &mut Effects) {
+        for output in out {
+            match output {
+                Output::Packet { to, node, data } => {
+                    effects.push(Effect::Gossip { to, node, packet: data });
+                }
+                Output::ViewChanged => self.view_changed(now, effects),
+                Output::Rejoined | Output::Paused => self.end_all_sessions(now, effects),
+                Output::Rival { .. } => self.count("rivals"),
+            }
+        }
+    }
 }
+
+/// A commit that runs for so long ends readiness: something is wrong with the disk.
+const COMMIT_STUCK_MS: u64 = 5_000;

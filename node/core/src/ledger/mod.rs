@@ -36,6 +36,13 @@ pub enum Write {
         /// By which the runtime knows the right content.
         label: Label,
     },
+    /// Changes the header of a stored message and leaves its content; nothing if it is not there.
+    PutHeader {
+        /// Which message.
+        key: MessageKey,
+        /// The encoded [`MessageRecord`].
+        header: Vec<u8>,
+    },
     /// Removes a row, if it is there.
     Delete {
         /// See [`key`].

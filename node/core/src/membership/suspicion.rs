@@ -11,7 +11,7 @@ use gaggle_wire::NodeId;
 use super::identity::Identity;
 use super::packet::{Packet, PacketRefused};
 use super::timers::{Entry, Task};
-use super::told::Told;
+use super::told::{News, Told};
 use super::{Membership, Output, Standing};
 use crate::now::Mono;
 
@@ -128,7 +128,8 @@ impl Membership {
         let own = read.updates.iter().filter(|update| update.id().node == me.node);
         let claims = own.map(|update| (*update.id(), update.state()));
         let highest = claims
-            .chain([(read.header.dst, State::Down)])
+            // Whoever corrects us knows this claim from somewhere: see `correct`.
+            .chain([(read.header.dst, State::Alive)])
             .filter(|(claim, _)| claim.win_addr_conflict(&me))
             .max_by_key(|(claim, _)| (claim.generation, claim.address));
         let Some((claim, state)) = highest else { return };
@@ -154,9 +155,18 @@ impl Membership {
     pub(super) fn correct(&mut self, now: Mono, src: &Identity, out: &mut Vec<Output>) {
         let known = self.swim.iter_membership_state().map(|member| *member.id());
         let newer = known.filter(|id| id.node == src.node && id.win_addr_conflict(src)).next();
-        if let Some(newer) = newer {
-            let to = Identity { address: src.address, ..newer };
-            self.announce(now, to, out);
+        let Some(newer) = newer else { return };
+        let mut told = Told::default();
+        let announced = self.swim.announce(newer, &mut told);
+        // Addressed to the claim that wins, carried to the node that lost.
+        for news in &mut told.0 {
+            if let News::Send(to, _) = news {
+                to.address = src.address;
+            }
+        }
+        self.absorb(now, told, out);
+        if let Err(error) = announced {
+            self.survive(now, &error, out);
         }
     }
 

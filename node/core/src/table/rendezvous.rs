@@ -88,7 +88,7 @@ mod tests {
     }
 
     const GOLDEN_SLOTS: [u16; 4] = [681, 56, 706, 135];
-    const GOLDEN_RANKINGS: [[u64; 5]; 3] = [[0; 5]; 3];
+    const GOLDEN_RANKINGS: [[u64; 5]; 3] = [[1, 3, 5, 4, 2], [5, 4, 2, 1, 3], [1, 2, 5, 4, 3]];
 
     #[test]
     fn a_leaving_node_moves_only_its_own_slots() {

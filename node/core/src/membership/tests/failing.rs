@@ -48,6 +48,25 @@ fn lost_packets_and_short_stalls_raise_no_false_alarm() {
 }
 
 #[test]
+fn after_a_stall_nobody_is_even_suspected() {
+    for seed in 0..10 {
+        let mut flock = Flock::formed(5, seed);
+        for round in 0..20 {
+            flock.run(MS * (seed as u32 * 13 + round * 41).rem_euclid(400));
+            flock.stop(4);
+            // No longer than the others take to declare it down.
+            flock.run(MS * (60 + 30 * round));
+            flock.resume(4, true);
+            for _ in 0..100 {
+                let calm = (0..4).all(|who| flock.state(4, who) == Some(MemberState::Alive));
+                assert!(calm, "seed {seed} round {round}\n{}", flock.picture());
+                flock.run(MS * 5);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_node_paused_for_a_minute_accuses_nobody() {
     for seed in 0..20 {
         let mut flock = Flock::formed(5, seed);

@@ -25,6 +25,8 @@ pub(super) struct Flock {
     pub(super) cuts: BTreeSet<(usize, usize)>,
     under_way: BTreeMap<(Mono, u64), (usize, usize, Bytes)>,
     sent: u64,
+    /// How many packets were sent, lost ones included.
+    pub(super) packets: usize,
     rng: Pcg64Mcg,
     /// Everything that came out, if wanted.
     pub(super) trace: Option<Vec<(Mono, usize, Output)>>,
@@ -32,6 +34,8 @@ pub(super) struct Flock {
 }
 
 pub(super) struct Goose {
+    /// The name in its certificate; two geese may run under one.
+    pub(super) node: NodeId,
     pub(super) membership: Option<Membership>,
     pub(super) boot: u64,
     pub(super) rejoined: usize,
@@ -43,7 +47,8 @@ pub(super) struct Goose {
 impl Flock {
     /// So many nodes that know the first one as their seed; none is started.
     pub(super) fn new(size: usize, seed: u64) -> Self {
-        let goose = || Goose {
+        let goose = |who| Goose {
+            node: node(who),
             membership: None,
             boot: 0,
             rejoined: 0,
@@ -53,13 +58,14 @@ impl Flock {
         };
         Self {
             now: Mono(seed % 1_000 * 1_000_000),
-            geese: (0..size).map(|_| goose()).collect(),
+            geese: (0..size).map(goose).collect(),
             config: MembershipConfig::default(),
             loss: 0,
             delay_ms: (0, 3),
             cuts: BTreeSet::new(),
             under_way: BTreeMap::new(),
             sent: 0,
+            packets: 0,
             rng: Pcg64Mcg::seed_from_u64(seed),
             trace: None,
             refusals: Vec::new(),
@@ -83,7 +89,8 @@ impl Flock {
     }
 
     pub(super) fn start_as(&mut self, who: usize, boot: u64) {
-        let me = Me { node: node(who), boot, peer_address: peer(who), profile: profile(who) };
+        let me =
+            Me { node: self.geese[who].node, boot, peer_address: peer(who), profile: profile(who) };
         let contacts = Contacts { seeds: vec![peer(0)], remembered: Vec::new() };
         let seed = self.rng.random();
         let membership = Membership::new(self.config.clone(), me, seed, contacts);
@@ -140,11 +147,12 @@ impl Flock {
                 assert!(data.len() <= MembershipConfig::PACKET_SIZE_LIMIT);
                 let target = (0..self.geese.len()).find(|target| peer(*target) == to);
                 let Some(target) = target else { return };
+                self.packets += 1;
                 let lost = self.rng.random_range(0..1_000) < self.loss;
-                if lost || self.cuts.contains(&(who, target)) {
+                let stranger = named.is_some_and(|named| named != self.geese[target].node);
+                if lost || stranger || self.cuts.contains(&(who, target)) {
                     return;
                 }
-                assert!(named.is_none_or(|named| named == node(target)));
                 let (least, most) = self.delay_ms;
                 let delay = self.rng.random_range(least * 1_000..=most * 1_000);
                 self.sent += 1;
@@ -163,9 +171,9 @@ impl Flock {
             waiting.push_back((from, data.clone()));
             return;
         }
-        let mut refused = None;
+        let (mut refused, name) = (None, self.geese[from].node);
         self.call(to, |membership, now, out| {
-            refused = membership.received(now, node(from), data, out).err();
+            refused = membership.received(now, name, data, out).err();
         });
         self.refusals.extend(refused);
     }

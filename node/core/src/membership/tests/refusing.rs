@@ -104,6 +104,29 @@ fn a_living_claim_to_the_own_name_elsewhere_is_told() {
 }
 
 #[test]
+fn two_processes_under_one_name_hear_of_each_other_and_do_not_flood_the_network() {
+    for seed in 0..5 {
+        let mut flock = Flock::formed(4, seed);
+        flock.kill(3);
+        flock.run(SECOND * 5);
+        flock.geese[3].node = node(2);
+        flock.start(3);
+        let before = flock.packets;
+        flock.run(SECOND * 10);
+        let rate = (flock.packets - before) / 10;
+        let both = [&flock.geese[2], &flock.geese[3]];
+        assert!(both.iter().any(|goose| !goose.rivals.is_empty()), "seed {seed}");
+        assert!(rate < 500, "seed {seed}: {rate} packets/s");
+        flock.call(3, |membership, now, out| membership.leave(now, out));
+        flock.kill(3);
+        flock.until(SECOND * 20, |flock| {
+            flock.state(0, 2) == Some(MemberState::Alive)
+                && flock.state(1, 2) == Some(MemberState::Alive)
+        });
+    }
+}
+
+#[test]
 fn names_and_addresses_that_cannot_be_are_refused() {
     let mut flock = Flock::formed(3, 1);
     let (zero, one) = (own(&flock, 0), own(&flock, 1));

@@ -1,0 +1,447 @@
+//! Burial: tombstones, until everybody who must know them does.
+//!
+//! A delete makes one block of tombstones per partition and holder list: ids as ranges, who must
+//! know, who is known to. Every holder keeps its block on disk and answers any copy of those ids
+//! with *gone*. The coordinator waits for all holders in session and then tells them about each
+//! other in bulk; a holder whose block stays open pushes it itself, also to those that return.
+//! A block goes when all its holders that are still members have it *and* no client sends one of
+//! its ids again any more (resend window), or at its expiry.
+//!
+//! Invariant: a block is dropped for no other reason (P4). What this file does not do: it does
+//! not touch rows of messages and does not send.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use gaggle_wire::{NodeId, ProcessId};
+use serde::{Deserialize, Serialize};
+
+use crate::now::{Mono, Wall};
+use crate::ranges::Ranges;
+use crate::session::PartitionId;
+
+/// Messages by process.
+pub(crate) type Numbers = Vec<(ProcessId, Ranges)>;
+
+/// A block as it is written down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BlockRecord {
+    pub(crate) messages: Numbers,
+    pub(crate) holders: Vec<NodeId>,
+    /// Wall time in milliseconds after which every copy has expired anyway.
+    pub(crate) expires_ms: u64,
+}
+
+/// A block of tombstones that this node keeps.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) partition: PartitionId,
+    pub(crate) record: BlockRecord,
+    /// Who is known to have it on disk.
+    known: BTreeSet<NodeId>,
+    since: Mono,
+    /// When it was last pushed to those that lack it.
+    pushed: Mono,
+}
+
+/// A delete at its coordinator.
+#[derive(Debug)]
+pub(crate) struct Burying {
+    /// Whom to answer, and which receipts of it.
+    pub(crate) call: Option<u64>,
+    pub(crate) at: Vec<usize>,
+    pub(crate) block: Option<u64>,
+    /// Holders in session that have not answered.
+    waiting: BTreeSet<NodeId>,
+    buried: BTreeSet<NodeId>,
+    /// How many nodes it takes.
+    confirms: u8,
+    pub(crate) deadline: Mono,
+}
+
+/// How a delete stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Somebody in session has not answered.
+    Waiting,
+    /// Everybody in session has it, and that is enough.
+    Done,
+    /// Everybody in session has it; too few.
+    TooFew,
+}
+
+/// All tombstones of this node, and deletes under way.
+#[derive(Debug, Default)]
+pub(crate) struct Burials {
+    blocks: BTreeMap<u64, Block>,
+    next_block: u64,
+    next_batch: u64,
+    /// Deletes that this node coordinates, by batch.
+    under_way: BTreeMap<u64, Burying>,
+    /// Blocks that were pushed to a node, by batch.
+    pushes: BTreeMap<u64, (NodeId, Vec<u64>)>,
+    /// Blocks by who told them as which batch.
+    told: BTreeMap<(NodeId, u64), u64>,
+    /// What to tell each holder in bulk: batches and who has them.
+    news: BTreeMap<NodeId, Vec<(u64, Vec<NodeId>)>>,
+}
+
+/// Tombstones that are to be told to a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Push {
+    pub(crate) batch: u64,
+    pub(crate) partition: PartitionId,
+    pub(crate) holders: Vec<NodeId>,
+    pub(crate) messages: Numbers,
+    pub(crate) known: Vec<NodeId>,
+}
+
+impl Burials {
+    /// Takes a block in that was read at open.
+    pub(crate) fn read(&mut self, partition: PartitionId, number: u64, record: BlockRecord) {
+        let (known, since) = (BTreeSet::new(), Mono(0));
+        self.blocks.insert(number, Block { partition, record, known, since, pushed: since });
+        self.next_block = self.next_block.max(number + 1);
+    }
+
+    /// Takes a new block in; its number, under which its record is to be written.
+    pub(crate) fn add(
+        &mut self,
+        partition: PartitionId,
+        record: BlockRecord,
+        known: impl IntoIterator<Item = NodeId>,
+        now: Mono,
+    ) -> u64 {
+        let number = self.next_block;
+        self.next_block += 1;
+        let known = known.into_iter().collect();
+        self.blocks.insert(number, Block { partition, record, known, since: now, pushed: now });
+        number
+    }
+
+    /// A number for a batch that is about to be sent.
+    pub(crate) fn batch(&mut self) -> u64 {
+        self.next_batch += 1;
+        self.next_batch
+    }
+
+    /// A node told of this block as that batch of its own.
+    pub(crate) fn told_by(&mut self, node: NodeId, batch: u64, block: u64) {
+        self.told.insert((node, batch), block);
+    }
+
+    /// Starts a delete that these holders in session have to answer.
+    pub(crate) fn start(
+        &mut self,
+        batch: u64,
+        waiting: impl IntoIterator<Item = NodeId>,
+        burying: NewBurying,
+    ) {
+        let NewBurying { call, at, block, here, confirms, deadline } = burying;
+        let waiting = waiting.into_iter().collect();
+        let buried = here.into_iter().collect();
+        let burying = Burying { call, at, block, waiting, buried, confirms, deadline };
+        self.under_way.insert(batch, burying);
+    }
+
+    /// A node has this batch on disk; how the delete stands, if it is one.
+    pub(crate) fn buried_by(&mut self, node: NodeId, batch: u64) -> Option<Standing> {
+        if let Some((_, blocks)) = self.pushes.remove(&batch) {
+            for block in blocks {
+                if let Some(block) = self.blocks.get_mut(&block) {
+                    block.known.insert(node);
+                }
+            }
+            return None;
+        }
+        let burying = self.under_way.get_mut(&batch)?;
+        burying.waiting.remove(&node);
+        burying.buried.insert(node);
+        Some(burying.standing())
+    }
+
+    /// Whom a delete answers, and which receipts of the request it covers.
+    pub(crate) fn receipts_of(&self, batch: u64) -> Option<(Option<u64>, Vec<usize>)> {
+        self.under_way.get(&batch).map(|burying| (burying.call, burying.at.clone()))
+    }
+
+    /// How a delete stands.
+    pub(crate) fn standing(&self, batch: u64) -> Option<Standing> {
+        self.under_way.get(&batch).map(Burying::standing)
+    }
+
+    /// Ends a delete: notes who has its block and has them told of each other.
+    pub(crate) fn finish(&mut self, batch: u64) -> Option<Burying> {
+        let burying = self.under_way.remove(&batch)?;
+        let known: Vec<NodeId> = burying.buried.iter().copied().collect();
+        if let Some(block) = burying.block.and_then(|block| self.blocks.get_mut(&block)) {
+            block.known.extend(known.iter().copied());
+        }
+        for node in &known {
+            self.news.entry(*node).or_default().push((batch, known.clone()));
+        }
+        Some(burying)
+    }
+
+    /// Deletes that nobody waits for any more, after a session ended or their time is up.
+    pub(crate) fn lost(&mut self, node: NodeId) -> Vec<u64> {
+        self.pushes.retain(|_, (to, _)| *to != node);
+        self.told.retain(|(by, _), _| *by != node);
+        self.news.remove(&node);
+        let mut over = Vec::new();
+        for (batch, burying) in &mut self.under_way {
+            if burying.waiting.remove(&node) && burying.waiting.is_empty() {
+                over.push(*batch);
+            }
+        }
+        over
+    }
+
+    /// Deletes whose time is up.
+    pub(crate) fn overdue(&self, now: Mono) -> Vec<u64> {
+        let due = self.under_way.iter().filter(|(_, burying)| burying.deadline <= now);
+        due.map(|(batch, _)| *batch).collect()
+    }
+
+    /// When the first delete's time is up.
+    pub(crate) fn next_deadline(&self) -> Option<Mono> {
+        self.under_way.values().map(|burying| burying.deadline).min()
+    }
+
+    /// A node tells who has batches that it told before.
+    pub(crate) fn learn(&mut self, from: NodeId, batches: &[(u64, Vec<NodeId>)]) {
+        for (batch, known) in batches {
+            let block = self.told.remove(&(from, *batch));
+            if let Some(block) = block.and_then(|block| self.blocks.get_mut(&block)) {
+                block.known.extend(known.iter().copied());
+            }
+        }
+    }
+
+    /// What is to be told in bulk, by node.
+    pub(crate) fn take_news(&mut self) -> BTreeMap<NodeId, Vec<(u64, Vec<NodeId>)>> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// A node has another disk: it has nothing of what it had.
+    pub(crate) fn forget_node(&mut self, node: NodeId) {
+        for block in self.blocks.values_mut() {
+            block.known.remove(&node);
+        }
+    }
+
+    /// What this node must know and is not known to, in blocks that are older than `age`.
+    pub(crate) fn open_for(&mut self, node: NodeId, now: Mono, age: Duration) -> Vec<Push> {
+        let mut pushes: Vec<(Push, Vec<u64>)> = Vec::new();
+        for (number, block) in &mut self.blocks {
+            let open = block.record.holders.contains(&node) && !block.known.contains(&node);
+            if !open || (age > Duration::ZERO && now.since(block.pushed) < age) {
+                continue;
+            }
+            block.pushed = now;
+            let record = &block.record;
+            let same = |(push, blocks): &&mut (Push, Vec<u64>)| {
+                push.partition == block.partition
+                    && push.holders == record.holders
+                    && blocks.len() < PUSH_BLOCKS_MAX
+            };
+            if let Some((push, blocks)) = pushes.iter_mut().rev().take(PUSH_LOOK_BACK).find(same) {
+                merge_numbers(&mut push.messages, &record.messages);
+                blocks.push(*number);
+            } else {
+                let push = Push {
+                    batch: 0,
+                    partition: block.partition,
+                    holders: record.holders.clone(),
+                    messages: record.messages.clone(),
+                    known: Vec::new(),
+                };
+                pushes.push((push, vec![*number]));
+            }
+        }
+        let number = |(mut push, blocks): (Push, Vec<u64>)| {
+            push.batch = self.batch();
+            self.pushes.insert(push.batch, (node, blocks));
+            push
+        };
+        pushes.into_iter().map(number).collect()
+    }
+
+    /// Drops the blocks that have done their duty, and what they say of numbers.
+    pub(crate) fn collect(
+        &mut self,
+        now: (Mono, Wall),
+        resend_window: Duration,
+        is_member: impl Fn(NodeId) -> bool,
+    ) -> Vec<(u64, Block)> {
+        let done = |block: &Block| {
+            let old = now.0.since(block.since) > resend_window;
+            let all = block
+                .record
+                .holders
+                .iter()
+                .all(|node| block.known.contains(node) || !is_member(*node));
+            (old && all) || now.1.0 / 1_000_000 > block.record.expires_ms
+        };
+        let numbers: Vec<u64> = self
+            .blocks
+            .iter()
+            .filter(|(_, block)| done(block))
+            .map(|(number, _)| *number)
+            .collect();
+        let taken: Vec<(u64, Block)> = numbers
+            .into_iter()
+            .filter_map(|number| Some((number, self.blocks.remove(&number)?)))
+            .collect();
+        if !taken.is_empty() {
+            self.told.retain(|_, block| self.blocks.contains_key(block));
+        }
+        taken
+    }
+
+    /// A queue is deleted: its blocks have no more use.
+    pub(crate) fn drop_queue(&mut self, queue: gaggle_wire::QueueId) {
+        self.blocks.retain(|_, block| block.partition.0 != queue);
+    }
+
+    /// How many blocks are kept, and how many of them somebody still lacks.
+    pub(crate) fn count(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// All blocks, by number.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (u64, &Block)> {
+        self.blocks.iter().map(|(number, block)| (*number, block))
+    }
+}
+
+/// What a delete starts with.
+#[derive(Debug)]
+pub(crate) struct NewBurying {
+    pub(crate) call: Option<u64>,
+    pub(crate) at: Vec<usize>,
+    pub(crate) block: Option<u64>,
+    /// This node, if it keeps the block itself.
+    pub(crate) here: Option<NodeId>,
+    pub(crate) confirms: u8,
+    pub(crate) deadline: Mono,
+}
+
+impl Burying {
+    fn standing(&self) -> Standing {
+        if !self.waiting.is_empty() {
+            Standing::Waiting
+        } else if self.buried.len() >= usize::from(self.confirms) {
+            Standing::Done
+        } else {
+            Standing::TooFew
+        }
+    }
+}
+
+/// Adds numbers by process.
+pub(crate) fn merge_numbers(into: &mut Numbers, more: &[(ProcessId, Ranges)]) {
+    for (process, numbers) in more {
+        match into.iter_mut().find(|(present, _)| present == process) {
+            Some((_, present)) => present.merge(numbers),
+            None => into.push((*process, numbers.clone())),
+        }
+    }
+}
+
+/// Blocks that go into one push: their ranges together stay far below a frame.
+const PUSH_BLOCKS_MAX: usize = 1000;
+/// How many of the latest pushes are looked at for one to join: as many as partitions are usual.
+const PUSH_LOOK_BACK: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use gaggle_wire::{QueueId, Stamp};
+
+    use super::*;
+
+    const A: NodeId = NodeId(1);
+    const B: NodeId = NodeId(2);
+    const C: NodeId = NodeId(3);
+    const P: ProcessId = ProcessId(9);
+    const PARTITION: PartitionId = (QueueId(Stamp::ZERO), 0);
+    const WINDOW: Duration = Duration::from_secs(120);
+
+    fn record(first: u64, last: u64) -> BlockRecord {
+        let messages = vec![(P, Ranges::of(first, last))];
+        BlockRecord { messages, holders: vec![A, B, C], expires_ms: u64::MAX }
+    }
+
+    fn at(seconds: u64) -> Mono {
+        Mono(seconds * 1_000_000_000)
+    }
+
+    fn delete(burials: &mut Burials, waiting: &[NodeId]) -> u64 {
+        let block = burials.add(PARTITION, record(1, 5), [A], at(0));
+        let batch = burials.batch();
+        let new = NewBurying {
+            call: Some(1),
+            at: vec![0],
+            block: Some(block),
+            here: Some(A),
+            confirms: 2,
+            deadline: at(10),
+        };
+        burials.start(batch, waiting.iter().copied(), new);
+        batch
+    }
+
+    #[test]
+    fn a_delete_is_done_when_every_holder_in_session_has_it_and_that_is_enough() {
+        let mut burials = Burials::default();
+        let batch = delete(&mut burials, &[B, C]);
+        assert_eq!(burials.buried_by(B, batch), Some(Standing::Waiting));
+        assert_eq!(burials.buried_by(B, batch), Some(Standing::Waiting));
+        assert_eq!(burials.buried_by(C, batch), Some(Standing::Done));
+        burials.finish(batch).unwrap();
+        let news = burials.take_news();
+        assert_eq!(news[&B], [(batch, vec![A, B, C])]);
+    }
+
+    #[test]
+    fn with_too_few_holders_the_outcome_is_not_done() {
+        let mut burials = Burials::default();
+        let batch = delete(&mut burials, &[B]);
+        assert_eq!(burials.lost(B), [batch]);
+        assert_eq!(burials.standing(batch), Some(Standing::TooFew));
+    }
+
+    #[test]
+    fn a_block_is_kept_until_all_have_it_and_nobody_resends() {
+        let mut burials = Burials::default();
+        let batch = delete(&mut burials, &[B, C]);
+        burials.buried_by(B, batch);
+        burials.buried_by(C, batch);
+        burials.finish(batch);
+        let collect = |burials: &mut Burials, seconds| {
+            burials.collect((at(seconds), Wall(0)), WINDOW, |_| true).len()
+        };
+        assert_eq!(collect(&mut burials, 119), 0);
+        assert_eq!(collect(&mut burials, 121), 1);
+
+        delete(&mut burials, &[B]);
+        assert_eq!(collect(&mut burials, 100_000), 0, "an absent holder is waited for");
+        let pushes = burials.open_for(C, at(100_000), Duration::ZERO);
+        assert_eq!((pushes.len(), &pushes[0].messages), (1, &record(1, 5).messages));
+        burials.buried_by(C, pushes[0].batch);
+        assert!(burials.open_for(C, at(200_000), Duration::ZERO).is_empty());
+    }
+
+    #[test]
+    fn what_is_open_for_a_node_is_told_in_few_batches() {
+        let mut burials = Burials::default();
+        for first in [1, 11, 21] {
+            burials.add(PARTITION, record(first, first + 9), [A], at(0));
+        }
+        let pushes = burials.open_for(B, at(1), Duration::ZERO);
+        assert_eq!(pushes.len(), 1);
+        assert_eq!(pushes[0].messages, [(P, Ranges::of(1, 30))]);
+        burials.forget_node(B);
+        assert_eq!(burials.open_for(B, at(2), Duration::ZERO).len(), 1);
+    }
+}

@@ -1,0 +1,232 @@
+//! Copies at a holder: storing them, changing their lists, removing their rows.
+
+use gaggle_wire::{Label, NodeId, QueueId, Stamp};
+
+use super::Node;
+use crate::custody::known::Seen;
+use crate::effect::Effects;
+use crate::envelope::{CopyException, CopyItem, Envelope};
+use crate::ledger::{Key, MessageKey, MessageRecord, Write, record};
+use crate::now::Now;
+use crate::queue::{Head, ListId, Partition, Rule};
+use crate::session::PartitionId;
+use crate::timer::Timer;
+
+impl Node {
+    /// A coordinator wants messages held.
+    pub(super) fn copies_came(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        copies: NewCopies,
+        effects: &mut Effects,
+    ) {
+        let NewCopies { batch, id, holders, items } = copies;
+        let exceptions = self.store(now, id, &holders, items, effects);
+        self.say(peer, Envelope::Held { batch, exceptions }, effects);
+    }
+
+    /// Another holder gives what this node lacks; each with its own list.
+    pub(super) fn make_up_came(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        (batch, id, items): (u64, PartitionId, Vec<CopyItem>),
+        effects: &mut Effects,
+    ) {
+        let mut exceptions = Vec::new();
+        let mut count = 0;
+        let total = items.len();
+        let mut rest = items.into_iter().enumerate().peekable();
+        while let Some((first, item)) = rest.next() {
+            let holders = item.holders;
+            let mut run = vec![(item.label, item.accepted)];
+            while let Some((_, next)) = rest.next_if(|(_, next)| next.holders == holders) {
+                run.push((next.label, next.accepted));
+            }
+            count += run.len();
+            for (at, exception) in self.store(now, id, &holders, run, effects) {
+                exceptions.push((at + u32::try_from(first).unwrap_or(u32::MAX), exception));
+            }
+        }
+        debug_assert_eq!(count, total);
+        self.count_more("copies_made_up", count as u64);
+        self.say(peer, Envelope::Held { batch, exceptions }, effects);
+    }
+
+    /// Stores messages of one partition under one list; those that are not simply stored, by
+    /// position.
+    pub(super) fn store(
+        &mut self,
+        now: Now,
+        id: PartitionId,
+        holders: &[NodeId],
+        items: Vec<(Label, Stamp)>,
+        effects: &mut Effects,
+    ) -> Vec<(u32, CopyException)> {
+        let (queue, number) = id;
+        let entry = self.table.entry(queue);
+        let deleted = entry.is_some_and(crate::table::Entry::is_deleted);
+        let purged = entry.map_or(Stamp::ZERO, |entry| entry.purged);
+        let alone = entry.is_some_and(|entry| entry.settings().confirms == 1);
+        let rule = self.rule(now, queue);
+        let list = self.intern(id, holders);
+        let partition = self.partitions.get_mut(&id).expect("a list was interned in it");
+        let mut exceptions = Vec::new();
+        let mut settled = crate::ranges::Ranges::default();
+        let mut process = None;
+        for (at, (label, accepted)) in items.into_iter().enumerate() {
+            let id = label.id();
+            let except = if deleted || partition.known.seen(id.process, id.number) == Seen::Gone {
+                Some(CopyException::Gone)
+            } else if accepted <= purged {
+                Some(CopyException::Purged(purged))
+            } else {
+                None
+            };
+            if let Some(except) = except {
+                exceptions.push((u32::try_from(at).unwrap_or(u32::MAX), except));
+                continue;
+            }
+            if partition.known.seen(id.process, id.number) == Seen::Held {
+                continue;
+            }
+            let key = MessageKey { queue, partition: number, stamp: label.stamp };
+            let record = MessageRecord { label, accepted, holders: holders.to_vec() };
+            effects.write(Write::PutMessage { key, header: record.encode(&key), label });
+            partition.known.hold(id.process, id.number);
+            partition.stored += 1;
+            settled.insert(id.number);
+            process = Some(id.process);
+            let head = Head { label, accepted, list, deliveries: 0 };
+            if let Some(due) = due_ms(&head) {
+                let key = Key::Due(queue, number, due, label.stamp).encode();
+                effects.write(Write::Put { key, value: record::encode(&label.number) });
+                partition.next_due = Some(partition.next_due.map_or(due, |next| next.min(due)));
+                let after = std::time::Duration::from_millis(label.delay_ms);
+                let timer = Timer::Partition(queue, number);
+                self.timers.at_latest(timer, now.mono.plus(after));
+            } else if partition.may_hand_out(&head, rule) {
+                partition.window.arrive(head, self.config.window_max);
+            } else {
+                partition.passed_over = true;
+            }
+        }
+        if let (true, Some(process)) = (alone, process) {
+            partition.known.settle(process, &settled);
+        }
+        self.reception.touch(queue);
+        exceptions
+    }
+
+    /// A batch has more holders now.
+    pub(super) fn relist(
+        &mut self,
+        now: Now,
+        id: PartitionId,
+        labels: &[Label],
+        accepted: Stamp,
+        (holders, effects): (&[NodeId], &mut Effects),
+    ) {
+        let _ = now;
+        if !self.partitions.contains_key(&id) {
+            return;
+        }
+        let list = self.intern(id, holders);
+        let partition = self.partitions.get_mut(&id).expect("a list was interned in it");
+        for label in labels {
+            if partition.known.seen(label.stamp.process, label.number) != Seen::Held {
+                continue;
+            }
+            let key = MessageKey { queue: id.0, partition: id.1, stamp: label.stamp };
+            let holders = holders.to_vec();
+            let record = MessageRecord { label: *label, accepted, holders };
+            effects.write(Write::PutHeader { key, header: record.encode(&key) });
+            partition.window.relist(label.stamp, list);
+        }
+    }
+
+    /// Interns a holder list in a partition, which is made if it is not there, and knows whether
+    /// this node hands out what it holds.
+    pub(super) fn intern(&mut self, id: PartitionId, holders: &[NodeId]) -> ListId {
+        let (epoch, me) = (self.sessions.epoch(), self.config.node);
+        let partition = self.partitions.entry(id).or_insert_with(|| Partition::new(id));
+        let list = partition.list(holders);
+        if partition.is_fresh(epoch) {
+            return list;
+        }
+        let homes = self.homes(id);
+        let partition = self.partitions.get_mut(&id).expect("it was made above");
+        partition.refresh(epoch, |list| self.sessions.may_serve(list), || homes.contains(&me));
+        list
+    }
+
+    /// What decides, beside sessions, whether a message of this queue is handed out.
+    pub(super) fn rule(&self, now: Now, queue: QueueId) -> Rule {
+        let window = u64::try_from(self.config.resend_window.as_nanos()).unwrap_or(u64::MAX);
+        Rule {
+            aged_before: now.wall.0.saturating_sub(window),
+            lone: self.table.live(queue).is_some_and(|entry| entry.settings().at_least == 1),
+        }
+    }
+
+    pub(super) fn relist_came(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        relist: Relisting,
+        effects: &mut Effects,
+    ) {
+        let Relisting { batch, version, id, labels, accepted, holders } = relist;
+        self.relist(now, id, &labels, accepted, (&holders, effects));
+        self.say(peer, Envelope::Relisted { batch, version }, effects);
+    }
+
+    /// Removes the rows of a message.
+    pub(super) fn remove_rows(key: MessageKey, effects: &mut Effects) {
+        effects.write(Write::Delete { key: key.encode() });
+    }
+
+    /// The content of a message cannot be read back: the copy here is no copy any more. The other
+    /// holders see what is lacking and give it.
+    pub(super) fn body_lost(&mut self, now: Now, key: MessageKey, effects: &mut Effects) {
+        let _ = now;
+        self.count("bodies_lost");
+        let id = (key.queue, key.partition);
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        let Some(label) = partition.remove(key.stamp) else { return };
+        let numbers = crate::ranges::Ranges::of(label.number, label.number);
+        partition.known.drop_held(key.stamp.process, &numbers);
+        partition.stored = partition.stored.saturating_sub(1);
+        Self::remove_rows(key, effects);
+        let inventory = partition.known.inventory(id, None);
+        let partitions = vec![inventory];
+        self.say_all(&Envelope::Inventory { call: 0, partitions, last: false }, effects);
+    }
+}
+
+/// Messages that a coordinator wants held.
+#[derive(Debug)]
+pub(super) struct NewCopies {
+    pub(super) batch: u64,
+    pub(super) id: PartitionId,
+    pub(super) holders: Vec<NodeId>,
+    pub(super) items: Vec<(Label, Stamp)>,
+}
+
+/// Messages whose list became longer.
+#[derive(Debug)]
+pub(super) struct Relisting {
+    pub(super) batch: u64,
+    pub(super) version: u32,
+    pub(super) id: PartitionId,
+    pub(super) labels: Vec<Label>,
+    pub(super) accepted: Stamp,
+    pub(super) holders: Vec<NodeId>,
+}
+
+/// When a delayed message is due, in wall milliseconds; `None` for one without delay.
+pub(super) fn due_ms(head: &Head) -> Option<u64> {
+    let delay = head.label.delay_ms;
+    (delay > 0).then(|| (head.accepted.time / 1_000_000).saturating_add(delay))
+}

@@ -1,0 +1,340 @@
+//! Deletes at their coordinator, tombstones at every holder.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use gaggle_wire::{DeleteResult, NodeId, ProcessId, Receipt, Refusal, Response, Stamp};
+
+use super::{Drain, Node};
+use crate::calls::Batch;
+use crate::custody::burial::{Block, BlockRecord, NewBurying, Numbers, Standing, merge_numbers};
+use crate::effect::Effects;
+use crate::envelope::{DeliveryRef, Envelope};
+use crate::event::Reply;
+use crate::ledger::{Key, MessageKey, Write, record};
+use crate::now::Now;
+use crate::queue::{Lease, Partition};
+use crate::ranges::Ranges;
+use crate::session::PartitionId;
+use crate::table::rendezvous;
+use crate::timer::Timer;
+
+/// Receipts of one partition and list.
+#[derive(Debug, Default)]
+struct Group {
+    at: Vec<usize>,
+    messages: Numbers,
+    stamps: Vec<Stamp>,
+    leases: Vec<DeliveryRef>,
+}
+
+/// Tombstones to be taken in.
+#[derive(Debug)]
+pub(super) struct NewTombstones {
+    pub(super) id: PartitionId,
+    pub(super) holders: Vec<NodeId>,
+    pub(super) messages: Numbers,
+    pub(super) stamps: Vec<Stamp>,
+    pub(super) leases: Vec<DeliveryRef>,
+    pub(super) known: Vec<NodeId>,
+}
+
+impl Node {
+    pub(super) fn delete_requested(
+        &mut self,
+        now: Now,
+        reply: Reply,
+        receipts: &[Receipt],
+        effects: &mut Effects,
+    ) {
+        if self.run.drain == Drain::Done {
+            effects.answer(reply, Response::Refused(Refusal::Draining));
+            return;
+        }
+        let call = self.desk.batch_number();
+        let mut batch = Batch::new(reply, receipts.len());
+        let mut groups: BTreeMap<(PartitionId, Vec<NodeId>), Group> = BTreeMap::new();
+        for (at, receipt) in receipts.iter().enumerate() {
+            let id = (receipt.queue, receipt.partition);
+            match self.table.entry(receipt.queue) {
+                Some(entry) if entry.is_deleted() => batch.set(at, DeleteResult::Deleted),
+                Some(entry) if receipt.partition < entry.settings().partitions => {
+                    let members = |node: &&NodeId| self.membership.view().member(**node).is_some();
+                    let mut holders: Vec<NodeId> =
+                        receipt.holders.iter().filter(members).copied().collect();
+                    rendezvous::order(rendezvous::Slot::of(id.0, id.1), &mut holders);
+                    holders.dedup();
+                    groups.entry((id, holders)).or_default().add(at, receipt);
+                }
+                _ => {
+                    let queue = receipt.queue.to_string();
+                    let refusal = Refusal::QueueNotFound { queue };
+                    batch.set(at, DeleteResult::Refused(refusal));
+                }
+            }
+        }
+        self.desk.deletes.insert(call, batch);
+        for ((id, holders), group) in groups {
+            self.delete_group(now, call, (id, holders, group), effects);
+        }
+        self.delete_answer(call, effects);
+    }
+
+    fn delete_group(
+        &mut self,
+        now: Now,
+        call: u64,
+        (id, holders, group): (PartitionId, Vec<NodeId>, Group),
+        effects: &mut Effects,
+    ) {
+        let me = self.config.node;
+        let confirms = self.table.live(id.0).map_or(1, |entry| {
+            let settings = entry.settings();
+            let reachable = holders.iter().filter(|node| self.sessions.reaches(**node)).count();
+            if reachable < usize::from(settings.confirms) {
+                settings.at_least
+            } else {
+                settings.confirms
+            }
+        });
+        let in_session: Vec<NodeId> =
+            holders.iter().copied().filter(|node| self.sessions.with(*node).is_some()).collect();
+        let keeps = holders.contains(&me) || in_session.len() < usize::from(confirms);
+        let batch = self.burials.batch();
+        let (queue, partition) = id;
+        for node in &in_session {
+            let envelope = Envelope::Tombstones {
+                batch,
+                queue,
+                partition,
+                holders: holders.clone(),
+                messages: group.messages.clone(),
+                stamps: group.stamps.clone(),
+                leases: group.leases.clone(),
+                known: Vec::new(),
+            };
+            if let Some(session) = self.sessions.with(*node) {
+                effects.send_now(session.link, envelope);
+            }
+        }
+        let mut block = None;
+        let (call, at) = (Some(call), group.at.clone());
+        if keeps {
+            let Group { messages, stamps, leases, .. } = group;
+            let new = NewTombstones { id, holders, messages, stamps, leases, known: vec![me] };
+            let (added, older) = self.bury(now, new, effects);
+            block = added;
+            self.note_older(call, &at, &older);
+        }
+        let deadline = now.mono.plus(DELETE_WITHIN);
+        self.timers.at_latest(Timer::Deadlines, deadline);
+        let here = keeps.then_some(me);
+        let new = NewBurying { call, at, block, here, confirms, deadline };
+        self.burials.start(batch, in_session, new);
+        self.judge_delete(now, batch, effects);
+    }
+
+    /// Receipts of older deliveries than the present one still delete, and it is said so.
+    fn note_older(&mut self, call: Option<u64>, at: &[usize], older: &[u32]) {
+        let Some(batch) = call.and_then(|call| self.desk.deletes.get_mut(&call)) else { return };
+        for at in older.iter().filter_map(|older| at.get(*older as usize)) {
+            batch.set(*at, DeleteResult::DeletedByOlderReceipt);
+        }
+    }
+
+    pub(super) fn buried(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        (batch, older): (u64, &[u32]),
+        effects: &mut Effects,
+    ) {
+        if !older.is_empty()
+            && let Some((call, at)) = self.burials.receipts_of(batch)
+        {
+            self.note_older(call, &at, older);
+        }
+        if self.burials.buried_by(peer, batch).is_some() {
+            self.judge_delete(now, batch, effects);
+        }
+    }
+
+    fn judge_delete(&mut self, now: Now, batch: u64, effects: &mut Effects) {
+        if !matches!(self.burials.standing(batch), None | Some(Standing::Waiting)) {
+            self.delete_over(now, batch, effects);
+        }
+    }
+
+    /// Nobody is waited for any more: a delete is done, or its outcome unknown.
+    pub(super) fn delete_over(&mut self, now: Now, batch: u64, effects: &mut Effects) {
+        let standing = self.burials.standing(batch);
+        let Some(burying) = self.burials.finish(batch) else { return };
+        self.timers.at_latest(Timer::Bulk, now.mono.plus(BULK_AFTER));
+        let Some(call) = burying.call else { return };
+        if let Some(batch) = self.desk.deletes.get_mut(&call) {
+            for at in burying.at {
+                let result = match standing {
+                    Some(Standing::Done) => DeleteResult::Deleted,
+                    _ => DeleteResult::Refused(Refusal::OutcomeUnknown),
+                };
+                batch.set(at, result);
+            }
+        }
+        self.delete_answer(call, effects);
+        self.drained(now, effects);
+    }
+
+    fn delete_answer(&mut self, call: u64, effects: &mut Effects) {
+        let Some(batch) = self.desk.deletes.get_mut(&call) else { return };
+        if let Some(results) = batch.take() {
+            effects.answer(batch.reply, Response::Deleted(results));
+            self.desk.deletes.remove(&call);
+        }
+    }
+
+    pub(super) fn deletes_overdue(&mut self, now: Now, effects: &mut Effects) {
+        for batch in self.burials.overdue(now.mono) {
+            self.delete_over(now, batch, effects);
+        }
+    }
+
+    pub(super) fn tombstones_came(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        (batch, new): (u64, NewTombstones),
+        effects: &mut Effects,
+    ) {
+        let known_queue = self.table.entry(new.id.0).is_none_or(|entry| !entry.is_deleted());
+        let mut older = Vec::new();
+        if known_queue {
+            let (block, later) = self.bury(now, new, effects);
+            older = later;
+            if let Some(block) = block {
+                self.burials.told_by(peer, batch, block);
+            }
+        }
+        self.say(peer, Envelope::Buried { batch, older }, effects);
+    }
+
+    /// Takes tombstones in: their messages are gone here from now on. The block, unless all of it
+    /// was known before; and the stamps, by position, that are in flight by a later delivery.
+    pub(super) fn bury(
+        &mut self,
+        now: Now,
+        new: NewTombstones,
+        effects: &mut Effects,
+    ) -> (Option<u64>, Vec<u32>) {
+        let NewTombstones { id, holders, messages, stamps, leases, known } = new;
+        let retention = self
+            .table
+            .live(id.0)
+            .map_or(gaggle_wire::RETENTION_MAX_MS, |entry| entry.settings().retention_ms);
+        let partition = self.partitions.entry(id).or_insert_with(|| Partition::new(id));
+        let fresh = messages.iter().any(|(process, numbers)| {
+            partition.known.of(*process).is_none_or(|of| !numbers.without(&of.gone).is_empty())
+        });
+        let mut held = 0;
+        for (process, numbers) in &messages {
+            held += partition.known.bury(*process, numbers).size();
+        }
+        let mut older = Vec::new();
+        for (at, stamp) in stamps.iter().enumerate() {
+            if let (Some(flight), Some(of)) = (partition.flights.with(*stamp), leases.get(at))
+                && flight.lease.delivery > of.delivery
+            {
+                older.push(u32::try_from(at).unwrap_or(u32::MAX));
+            }
+            partition.remove(*stamp);
+            let key = MessageKey { queue: id.0, partition: id.1, stamp: *stamp };
+            if held > 0 {
+                Self::remove_rows(key, effects);
+            }
+        }
+        if !stamps.is_empty() {
+            // With stamps come only the ids of those stamps: all rows are found.
+            partition.stored = partition.stored.saturating_sub(held);
+        } else if held > 0 {
+            partition.window.drop_gone(&partition.known);
+            self.sweep(id, effects);
+        }
+        self.reception.touch(id.0);
+        if !fresh {
+            return (None, older);
+        }
+        let wall_ms = now.wall.0 / 1_000_000;
+        let expires_ms = wall_ms.saturating_add(retention).saturating_add(EXPIRY_SLACK_MS);
+        let record = BlockRecord { messages, holders, expires_ms };
+        let value = record::encode(&record);
+        let known = known.into_iter().chain([self.config.node]).collect::<BTreeSet<_>>();
+        let block = self.burials.add(id, record, known, now.mono);
+        effects.write(Write::Put { key: Key::Tombstones(id.0, id.1, block).encode(), value });
+        (Some(block), older)
+    }
+
+    /// Drops the tombstones that have done their duty.
+    pub(super) fn collect_tombstones(&mut self, now: Now, effects: &mut Effects) {
+        let view = self.membership.view();
+        let is_member = |node| view.member(node).is_some();
+        let window = self.config.resend_window;
+        for (number, block) in self.burials.collect((now.mono, now.wall), window, is_member) {
+            let Block { partition: id, record, .. } = block;
+            effects.write(Write::Delete { key: Key::Tombstones(id.0, id.1, number).encode() });
+            if let Some(partition) = self.partitions.get_mut(&id) {
+                for (process, numbers) in &record.messages {
+                    partition.known.forget_gone(*process, numbers);
+                }
+            }
+        }
+    }
+
+    /// Messages that reached their age are gone, as if deleted; the custodian says so.
+    pub(super) fn expire(&mut self, now: Now, id: PartitionId, effects: &mut Effects) {
+        let Some(entry) = self.table.live(id.0) else { return };
+        let limit = Duration::from_millis(entry.settings().retention_ms);
+        let Some(partition) = self.partitions.get(&id) else { return };
+        let mut groups: BTreeMap<Vec<NodeId>, Group> = BTreeMap::new();
+        for head in partition.window.iter().take(EXPIRE_MAX) {
+            if now.wall.since(head.accepted.time) <= limit {
+                break;
+            }
+            let group = groups.entry(partition.holders(head.list).to_vec()).or_default();
+            let numbers = Ranges::of(head.label.number, head.label.number);
+            merge_numbers(&mut group.messages, &[(head.label.stamp.process, numbers)]);
+            group.stamps.push(head.label.stamp);
+        }
+        for (holders, group) in groups {
+            self.count_more("expired", group.stamps.len() as u64);
+            // Nobody asked, so nobody is answered: the batch is one that does not exist.
+            self.delete_group(now, 0, (id, holders, group), effects);
+        }
+    }
+}
+
+impl Group {
+    fn add(&mut self, at: usize, receipt: &Receipt) {
+        self.at.push(at);
+        let process: ProcessId = receipt.stamp.process;
+        let numbers = Ranges::of(receipt.number, receipt.number);
+        merge_numbers(&mut self.messages, &[(process, numbers)]);
+        self.stamps.push(receipt.stamp);
+        let Receipt { custodian, boot, delivery, .. } = *receipt;
+        self.leases.push(DeliveryRef { custodian, boot, delivery });
+    }
+}
+
+impl From<Lease> for DeliveryRef {
+    fn from(lease: Lease) -> Self {
+        let Lease { custodian, boot, delivery } = lease;
+        Self { custodian, boot, delivery }
+    }
+}
+
+/// How long a client is kept waiting for a delete.
+const DELETE_WITHIN: Duration = Duration::from_secs(10);
+/// See `BULK_AFTER` of sends.
+const BULK_AFTER: Duration = Duration::from_millis(100);
+/// How much longer than its queue's retention a tombstone is kept: clocks differ.
+const EXPIRY_SLACK_MS: u64 = 3600 * 1000;
+/// Expired messages that are looked at in one go.
+const EXPIRE_MAX: usize = 1000;

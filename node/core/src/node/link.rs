@@ -1,0 +1,337 @@
+//! Sessions as they start, run and end; the view as it changes.
+//!
+//! At the start of a session each side says what is open for the other, in this order: table,
+//! tombstones, mark, what it holds. When the other lacks nothing any more that this side could
+//! give, this side tells its leases and yields.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gaggle_wire::{NodeId, Stamp};
+
+use super::giving::millis;
+use super::{Drain, Node};
+use crate::custody::burial::Push;
+use crate::effect::{Effect, Effects};
+use crate::envelope::{Envelope, LeaseTold, PeerHello, Wanted};
+use crate::event::LinkId;
+use crate::ledger::{Key, Write, record};
+use crate::membership::{Profile, Zone};
+use crate::now::Now;
+use crate::queue::Flight;
+use crate::session::Disk;
+use crate::timer::Timer;
+
+impl Node {
+    pub(super) fn link_up(
+        &mut self,
+        now: Now,
+        link: LinkId,
+        hello: &PeerHello,
+        effects: &mut Effects,
+    ) {
+        let peer = hello.node;
+        if self.run.drain == Drain::Done || peer == self.config.node {
+            effects.push(Effect::CloseLink(link));
+            return;
+        }
+        if let Some(session) = self.sessions.with(peer) {
+            if session.boot > hello.boot {
+                effects.push(Effect::CloseLink(link));
+                return;
+            }
+            let old = session.link;
+            effects.push(Effect::CloseLink(old));
+            self.session_ended(now, old, effects);
+        }
+        let mut out = Vec::new();
+        let zone = Zone::parse(&hello.zone).unwrap_or_default();
+        let client_address = hello.client_address;
+        let profile = Profile { zone, client_address, ready: false, slow: false };
+        self.membership.learn(peer, hello.boot, profile, &mut out);
+        self.membership_said(now, out, effects);
+        if self.sessions.start(link, peer, hello.boot, hello.store) == Disk::Another {
+            self.count("disks_replaced");
+            self.burials.forget_node(peer);
+        }
+        self.open_session(now, peer, effects);
+        self.custody_changed(now, effects);
+    }
+
+    fn open_session(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
+        let entries: Vec<_> = self.table.entries().cloned().collect();
+        for entries in entries.chunks(TABLE_CHUNK) {
+            self.say(peer, Envelope::Table { call: 0, entries: entries.to_vec() }, effects);
+        }
+        self.push_tombstones(now, peer, Duration::ZERO, effects);
+        self.say(peer, Envelope::Mark, effects);
+        self.send_inventory(peer, effects);
+        for queue in self.reception.wanted().collect::<Vec<_>>() {
+            self.say(peer, Envelope::Want { queue, wanted: Wanted::Yes }, effects);
+        }
+        self.say(peer, Envelope::Clock { wall: now.wall.0 }, effects);
+    }
+
+    pub(super) fn push_tombstones(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        age: Duration,
+        effects: &mut Effects,
+    ) {
+        for push in self.burials.open_for(peer, now.mono, age) {
+            let Push { batch, partition, holders, messages, known } = push;
+            let (queue, partition) = partition;
+            let envelope = Envelope::Tombstones {
+                batch,
+                queue,
+                partition,
+                holders,
+                messages,
+                stamps: Vec::new(),
+                leases: Vec::new(),
+                known,
+            };
+            self.say(peer, envelope, effects);
+        }
+    }
+
+    pub(super) fn link_down(&mut self, now: Now, link: LinkId, effects: &mut Effects) {
+        if let Some(peer) = self.session_ended(now, link, effects) {
+            let mut out = Vec::new();
+            self.membership.link_lost(now.mono, peer, &mut out);
+            self.membership_said(now, out, effects);
+        }
+    }
+
+    /// A session is over, for whatever reason; whose it was.
+    pub(super) fn session_ended(
+        &mut self,
+        now: Now,
+        link: LinkId,
+        effects: &mut Effects,
+    ) -> Option<NodeId> {
+        let peer = self.sessions.end(link)?;
+        self.count("sessions_ended");
+        self.say_all(&Envelope::AskMark, effects);
+        self.reception.lost(peer);
+        self.sends.settled.remove(&peer);
+        self.sends_lost(now, peer, effects);
+        for batch in self.burials.lost(peer) {
+            self.delete_over(now, batch, effects);
+        }
+        for call in self.desk.calls.lost(peer) {
+            self.call_over(now, call, effects);
+        }
+        self.custody_changed(now, effects);
+        Some(peer)
+    }
+
+    pub(super) fn end_all_sessions(&mut self, now: Now, effects: &mut Effects) {
+        self.count("sessions_all_ended");
+        let links: Vec<LinkId> = self.sessions.iter().map(|(_, session)| session.link).collect();
+        for link in links {
+            effects.push(Effect::CloseLink(link));
+            self.session_ended(now, link, effects);
+        }
+    }
+
+    /// The view is another one: whom to dial, whom to wait for, whom to tell.
+    pub(super) fn view_changed(&mut self, now: Now, effects: &mut Effects) {
+        let mut wanted = Vec::new();
+        let mut down = Vec::new();
+        let mut writes = Vec::new();
+        for (node, member) in self.membership.view().iter() {
+            if node == self.config.node {
+                continue;
+            }
+            let row = record::encode(&member.peer_address);
+            if self.run.members_written.get(&node) != Some(&row) {
+                writes.push((node, row));
+            }
+            if member.is_present() {
+                self.sessions.appeared(node, now.mono);
+                wanted.push((node, member.peer_address));
+            } else {
+                self.sessions.vanished(node);
+                down.extend(self.sessions.with(node).map(|session| session.link));
+            }
+        }
+        for (node, row) in writes {
+            effects.write(Write::Put { key: Key::Member(node).encode(), value: row.clone() });
+            self.run.members_written.insert(node, row);
+        }
+        for link in down {
+            effects.push(Effect::CloseLink(link));
+            self.session_ended(now, link, effects);
+        }
+        effects.push(Effect::Links(wanted));
+        effects.push(Effect::Welcome(self.welcome()));
+        let later = now.mono.plus(self.config.serve_alone_after);
+        self.timers.at_latest(Timer::ServeAlone, later);
+        self.custody_changed(now, effects);
+    }
+
+    /// What may be handed out may have changed.
+    pub(super) fn custody_changed(&mut self, now: Now, effects: &mut Effects) {
+        let (epoch, me) = (self.sessions.epoch(), self.config.node);
+        let mut touched = Vec::new();
+        let stale = self.partitions.iter().filter(|(_, partition)| !partition.is_fresh(epoch));
+        for id in stale.map(|(id, _)| *id).collect::<Vec<_>>() {
+            let homes = self.homes(id);
+            let partition = self.partitions.get_mut(&id).expect("it was listed");
+            let may_serve = |list: &[NodeId]| self.sessions.may_serve(list);
+            if partition.refresh(epoch, may_serve, || homes.contains(&me)) {
+                partition.close_window();
+                touched.push(id.0);
+            }
+        }
+        for queue in touched {
+            self.reception.touch(queue);
+        }
+        self.tell_readiness(now, effects);
+    }
+
+    pub(super) fn tell_readiness(&mut self, now: Now, effects: &mut Effects) {
+        let ready = self.is_ready();
+        if ready != self.run.ready_told {
+            self.run.ready_told = ready;
+            let (profile, mut out) = (self.profile(), Vec::new());
+            self.membership.set_profile(now.mono, profile, &mut out);
+            self.membership_said(now, out, effects);
+            effects.push(Effect::Welcome(self.welcome()));
+        }
+    }
+
+    /// The other's mark came.
+    pub(super) fn marked(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
+        if let Some(session) = self.sessions.with_mut(peer) {
+            session.marked = true;
+        }
+        self.yield_if_done(now, peer, effects);
+        self.custody_changed(now, effects);
+    }
+
+    /// The other asks for what is open for it, and a fresh mark.
+    pub(super) fn mark_asked(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
+        self.push_tombstones(now, peer, Duration::ZERO, effects);
+        self.say(peer, Envelope::Mark, effects);
+    }
+
+    /// The other has yielded.
+    pub(super) fn yielded_by(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
+        if let Some(session) = self.sessions.with_mut(peer) {
+            session.yielded_by = true;
+        }
+        self.custody_changed(now, effects);
+    }
+
+    /// Yields to a node once it has all that this one could give it.
+    pub(super) fn yield_if_done(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
+        let Some(session) = self.sessions.with(peer) else { return };
+        let told = session.marked && session.inventory_complete;
+        let given = session.make_up.is_empty() && session.make_up_pending == 0;
+        if session.yielded || !told || !given {
+            return;
+        }
+        self.tell_leases(now, Some(peer), Duration::ZERO, effects);
+        self.say(peer, Envelope::Yield, effects);
+        if let Some(session) = self.sessions.with_mut(peer) {
+            session.yielded = true;
+        }
+        self.count("yields");
+        self.custody_changed(now, effects);
+    }
+
+    /// Tells other holders of leases that are older than `age`: all to one node, or what was not
+    /// told before to each.
+    pub(super) fn tell_leases(
+        &mut self,
+        now: Now,
+        only: Option<NodeId>,
+        age: Duration,
+        effects: &mut Effects,
+    ) {
+        let mut envelopes = Vec::new();
+        for (id, partition) in &mut self.partitions {
+            let stamps: Vec<Stamp> = match only {
+                Some(_) => partition.flights.stamps().collect(),
+                None => partition.flights.take_untold(now.mono.minus(age)),
+            };
+            let mut told = match only {
+                Some(_) => Vec::new(),
+                None => partition.take_ended(),
+            };
+            let flights = stamps.iter().filter_map(|stamp| partition.flights.with(*stamp));
+            told.extend(flights.map(|flight| (flight.head.list, lease_told(flight, now))));
+            let mut by_node: BTreeMap<NodeId, Vec<LeaseTold>> = BTreeMap::new();
+            for (list, lease) in told {
+                for node in partition.holders(list) {
+                    let asked = only.is_none_or(|only| only == *node);
+                    if asked && self.sessions.with(*node).is_some() {
+                        by_node.entry(*node).or_default().push(lease.clone());
+                    }
+                }
+            }
+            let (queue, number) = *id;
+            envelopes.extend(by_node.into_iter().map(|(node, leases)| {
+                (node, Envelope::Leases { queue, partition: number, leases })
+            }));
+        }
+        for (node, envelope) in envelopes {
+            self.say(node, envelope, effects);
+        }
+    }
+
+    /// The node is to be stopped: sends under way are waited for, then all is handed over.
+    pub(super) fn drain(&mut self, now: Now, effects: &mut Effects) {
+        if self.run.drain == Drain::No {
+            let until = now.mono.plus(DRAIN_MAX);
+            self.run.drain = Drain::Until(until);
+            self.timers.at_latest(Timer::Deadlines, until);
+            self.tell_readiness(now, effects);
+        }
+        self.drained(now, effects);
+    }
+
+    /// Hands all over, if nothing is waited for any more.
+    pub(super) fn drained(&mut self, now: Now, effects: &mut Effects) {
+        let Drain::Until(until) = self.run.drain else { return };
+        let waits = self.sends.under_way.values().any(|sending| !sending.answered)
+            || !self.desk.deletes.is_empty();
+        if waits && now.mono < until {
+            return;
+        }
+        self.run.drain = Drain::Done;
+        self.tell_in_bulk(now, effects);
+        self.tell_leases(now, None, Duration::ZERO, effects);
+        self.say_all(&Envelope::Leaving, effects);
+        let mut out = Vec::new();
+        self.membership.leave(now.mono, &mut out);
+        for output in out {
+            if let crate::membership::Output::Packet { to, node, data } = output {
+                effects.push(Effect::Gossip { to, node, packet: data });
+            }
+        }
+        for id in self.partitions.keys().copied().collect::<Vec<_>>() {
+            self.write_settled(id, effects);
+        }
+        effects.push(Effect::Drained);
+    }
+}
+
+fn lease_told(flight: &Flight, now: Now) -> LeaseTold {
+    LeaseTold {
+        number: flight.head.label.number,
+        stamp: flight.head.label.stamp,
+        remaining_ms: millis(flight.until.since(now.mono)).max(1),
+        custodian: flight.lease.custodian,
+        boot: flight.lease.boot,
+        delivery: flight.lease.delivery,
+    }
+}
+
+/// Entries of one envelope: a few hundred bytes each.
+const TABLE_CHUNK: usize = 1000;
+/// How long sends under way are waited for at a stop.
+const DRAIN_MAX: Duration = Duration::from_secs(3);

@@ -1,0 +1,425 @@
+//! Reading rows: windows, what is due, what others lack, what is to be removed.
+//!
+//! Every read is a page; what follows is asked for when the page is here. So nothing is ever read
+//! whole, and a partition's backlog costs no memory.
+
+use std::collections::BTreeMap;
+
+use gaggle_wire::{NodeId, Stamp};
+
+use super::Node;
+use super::copies::due_ms;
+use crate::custody::burial::Numbers;
+use crate::custody::known::Seen;
+use crate::effect::{Effect, Effects};
+use crate::envelope::{CopyItem, Envelope};
+use crate::event::{LinkId, LoadId, ScanEnd};
+use crate::ledger::key::{due_before, messages, messages_after};
+use crate::ledger::{Key, MessageKey, MessageRecord, Row, Write, record};
+use crate::now::Now;
+use crate::queue::{Flight, Given, Head, Reach, Sweep};
+use crate::ranges::Ranges;
+use crate::session::PartitionId;
+use crate::timer::Timer;
+
+/// Reads that are under way.
+#[derive(Debug, Default)]
+pub(super) struct Loads {
+    under_way: BTreeMap<LoadId, Load>,
+    next: u64,
+}
+
+#[derive(Debug)]
+enum Load {
+    /// The next messages of a window.
+    Window(PartitionId),
+    /// Delayed messages that are due.
+    Due(PartitionId),
+    /// A message that was due.
+    Arrival(PartitionId),
+    /// Messages that a node lacks.
+    Lacking { peer: NodeId, link: LinkId, id: PartitionId, lacking: Numbers },
+    /// Rows whose messages are not held, or were purged.
+    Sweep(PartitionId),
+    /// Old copies that nobody else has.
+    Orphans(PartitionId, Numbers),
+}
+
+/// A message row with its count of deliveries.
+struct Stored {
+    key: MessageKey,
+    message: MessageRecord,
+    deliveries: u32,
+}
+
+impl Node {
+    fn load(
+        &mut self,
+        load: Load,
+        (from, to): (Vec<u8>, Vec<u8>),
+        limit: usize,
+        effects: &mut Effects,
+    ) {
+        self.desk.loads.next += 1;
+        let number = LoadId(self.desk.loads.next);
+        self.desk.loads.under_way.insert(number, load);
+        effects.push(Effect::Load { load: number, from, to, limit });
+    }
+
+    pub(super) fn read_window(&mut self, id: PartitionId, effects: &mut Effects) {
+        let limit = self.config.page_rows;
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        let range = match partition.window.start_reading() {
+            None => messages(id.0, id.1),
+            Some(after) => messages_after(id.0, id.1, after),
+        };
+        self.load(Load::Window(id), range, limit, effects);
+    }
+
+    pub(super) fn read_lacking(
+        &mut self,
+        peer: NodeId,
+        id: PartitionId,
+        lacking: Numbers,
+        after: Option<Stamp>,
+        effects: &mut Effects,
+    ) {
+        let Some(session) = self.sessions.with(peer) else { return };
+        let link = session.link;
+        let range = range_after(id, after);
+        let limit = self.config.page_rows;
+        self.load(Load::Lacking { peer, link, id, lacking }, range, limit, effects);
+    }
+
+    pub(super) fn read_orphans(&mut self, id: PartitionId, numbers: Numbers, fx: &mut Effects) {
+        let limit = self.config.page_rows;
+        self.load(Load::Orphans(id, numbers), messages(id.0, id.1), limit, fx);
+    }
+
+    /// Removes rows that a scan has to find, unless one is under way (which then starts anew).
+    pub(super) fn sweep(&mut self, id: PartitionId, effects: &mut Effects) {
+        let limit = self.config.page_rows;
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        if partition.sweep == Sweep::Clean {
+            partition.sweep = Sweep::Running;
+            self.load(Load::Sweep(id), messages(id.0, id.1), limit, effects);
+        } else {
+            partition.sweep = Sweep::Needed;
+        }
+    }
+
+    /// What was asked for is here.
+    pub(super) fn loaded(
+        &mut self,
+        now: Now,
+        load: LoadId,
+        rows: Vec<Row>,
+        end: ScanEnd,
+        effects: &mut Effects,
+    ) {
+        let Some(kind) = self.desk.loads.under_way.remove(&load) else { return };
+        match kind {
+            Load::Window(id) => self.window_read(now, id, (rows, end), effects),
+            Load::Due(id) => self.due_read(now, id, (rows, end), effects),
+            Load::Arrival(id) => self.arrival_read(now, id, rows),
+            Load::Lacking { peer, link, id, lacking } => {
+                // Of an ended session nothing is left to do.
+                if self.sessions.peer(link) == Some(peer) {
+                    self.lacking_read(now, (peer, id, lacking), (rows, end), effects);
+                }
+            }
+            Load::Sweep(id) => self.swept(id, (rows, end), effects),
+            Load::Orphans(id, numbers) => self.orphans_read(now, (id, numbers), rows, end, effects),
+        }
+    }
+
+    fn stored(&mut self, rows: Vec<Row>) -> (Vec<Stored>, Option<Stamp>) {
+        let mut stored: Vec<Stored> = Vec::with_capacity(rows.len());
+        let mut last = None;
+        for row in rows {
+            match Key::parse(&row.key) {
+                Some(Key::Message(key)) => {
+                    last = Some(key.stamp);
+                    match MessageRecord::decode(&key, &row.value) {
+                        Ok(message) => stored.push(Stored { key, message, deliveries: 0 }),
+                        Err(_) => self.count("rows_damaged"),
+                    }
+                }
+                Some(Key::Deliveries(key)) => {
+                    last = Some(key.stamp);
+                    if let Some(message) = stored.last_mut()
+                        && message.key == key
+                    {
+                        message.deliveries = record::decode(&row.value).unwrap_or(1);
+                    }
+                }
+                _ => self.count("rows_damaged"),
+            }
+        }
+        (stored, last)
+    }
+
+    fn window_read(
+        &mut self,
+        now: Now,
+        id: PartitionId,
+        (rows, end): (Vec<Row>, ScanEnd),
+        effects: &mut Effects,
+    ) {
+        let (stored, last) = self.stored(rows);
+        let heads: Vec<Head> =
+            stored.into_iter().filter_map(|stored| self.consider(now, id, stored)).collect();
+        let reach = match (end, last) {
+            (ScanEnd::More, Some(last)) => Reach::Until(last),
+            _ => Reach::End,
+        };
+        let max = self.config.window_max;
+        if let Some(partition) = self.partitions.get_mut(&id)
+            && partition.window.is_reading()
+        {
+            partition.window.read(heads, reach, max);
+            self.reception.touch(id.0);
+            self.expire(now, id, effects);
+            self.arm(now, id);
+        }
+    }
+
+    /// What a row means for the window: a head that is ready, or nothing.
+    fn consider(&mut self, now: Now, id: PartitionId, stored: Stored) -> Option<Head> {
+        let Stored { key, message, deliveries } = stored;
+        let rule = self.rule(now, id.0);
+        let purged = self.table.entry(id.0)?.purged;
+        let list = self.intern(id, &message.holders);
+        let partition = self.partitions.get_mut(&id)?;
+        let (label, accepted) = (message.label, message.accepted);
+        let head = Head { label, accepted, list, deliveries };
+        let seen = partition.known.seen(key.stamp.process, label.number);
+        if seen != Seen::Held || accepted <= purged || partition.flights.with(key.stamp).is_some() {
+            return None;
+        }
+        if let Some(due) = due_ms(&head)
+            && due > now.wall.0 / 1_000_000
+        {
+            partition.next_due = Some(partition.next_due.map_or(due, |next| next.min(due)));
+            return None;
+        }
+        if !partition.may_hand_out(&head, rule) {
+            partition.passed_over = true;
+            return None;
+        }
+        if let Some((until, lease)) = partition.told_lease(key.stamp, now.mono) {
+            let mut head = head;
+            head.deliveries = head.deliveries.max(lease.delivery);
+            let (since, given) = (now.mono, Given::Delivered);
+            partition.flights.insert(Flight { head, lease, until, since, given });
+            return None;
+        }
+        Some(head)
+    }
+
+    /// Something of a partition is due: leases that ended, messages whose delay is over.
+    pub(super) fn partition_due(&mut self, now: Now, id: PartitionId, effects: &mut Effects) {
+        let mut ended = Vec::new();
+        if let Some(partition) = self.partitions.get_mut(&id) {
+            while let Some(flight) = partition.flights.pop_ended(now.mono) {
+                ended.push(flight);
+            }
+        }
+        let expired = ended.iter().filter(|flight| flight.given == Given::Delivered).count();
+        self.count_more("leases_expired", expired as u64);
+        for flight in ended {
+            self.ready_again(now, id, flight.head);
+        }
+        self.expire(now, id, effects);
+        self.read_due(now, id, effects);
+        self.arm(now, id);
+    }
+
+    fn read_due(&mut self, now: Now, id: PartitionId, effects: &mut Effects) {
+        let wall_ms = now.wall.0 / 1_000_000;
+        let limit = self.config.page_rows;
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        if !partition.serves_any() || partition.next_due.is_none_or(|due| due > wall_ms) {
+            return;
+        }
+        // The first row beyond what is due says when to look again.
+        partition.next_due = None;
+        let (from, _) = due_before(id.0, id.1, 0);
+        let (_, to) = due_before(id.0, id.1, u64::MAX);
+        self.load(Load::Due(id), (from, to), limit, effects);
+    }
+
+    fn due_read(
+        &mut self,
+        now: Now,
+        id: PartitionId,
+        (rows, end): (Vec<Row>, ScanEnd),
+        effects: &mut Effects,
+    ) {
+        let wall_ms = now.wall.0 / 1_000_000;
+        let mut next = None;
+        for row in rows {
+            let Some(Key::Due(_, _, due, stamp)) = Key::parse(&row.key) else { continue };
+            if due > wall_ms {
+                next = Some(due);
+                break;
+            }
+            effects.write(Write::Delete { key: row.key });
+            let key = MessageKey { queue: id.0, partition: id.1, stamp };
+            let from = key.encode();
+            let to = [&from[..], &[u8::MAX]].concat();
+            self.load(Load::Arrival(id), (from, to), 2, effects);
+        }
+        if next.is_none() && end == ScanEnd::More {
+            next = Some(wall_ms);
+        }
+        if let (Some(next), Some(partition)) = (next, self.partitions.get_mut(&id)) {
+            partition.next_due = Some(partition.next_due.map_or(next, |due| due.min(next)));
+        }
+        self.arm(now, id);
+    }
+
+    fn arrival_read(&mut self, now: Now, id: PartitionId, rows: Vec<Row>) {
+        let (stored, _) = self.stored(rows);
+        for stored in stored {
+            if let Some(head) = self.consider(now, id, stored) {
+                let max = self.config.window_max;
+                let partition = self.partitions.get_mut(&id).expect("it was considered in it");
+                partition.window.arrive(head, max);
+                self.reception.touch(id.0);
+            }
+        }
+    }
+
+    /// Sets the timer of a partition for what is due next.
+    pub(super) fn arm(&mut self, now: Now, id: PartitionId) {
+        let Some(partition) = self.partitions.get(&id) else { return };
+        let timer = Timer::Partition(id.0, id.1);
+        if let Some(end) = partition.flights.next_end() {
+            self.timers.at_latest(timer, end);
+        }
+        if let (Some(due), true) = (partition.next_due, partition.serves_any()) {
+            let wait = due.saturating_sub(now.wall.0 / 1_000_000);
+            let wait = std::time::Duration::from_millis(wait.clamp(1, DUE_LOOK_MS));
+            self.timers.at_latest(timer, now.mono.plus(wait));
+        }
+    }
+
+    fn lacking_read(
+        &mut self,
+        now: Now,
+        (peer, id, lacking): (NodeId, PartitionId, Numbers),
+        (rows, end): (Vec<Row>, ScanEnd),
+        effects: &mut Effects,
+    ) {
+        let rule = self.rule(now, id.0);
+        let (stored, last) = self.stored(rows);
+        let (mut batches, mut items, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for Stored { key, message, .. } in stored {
+            let Some(partition) = self.partitions.get(&id) else { break };
+            let MessageRecord { label, accepted, holders } = message;
+            let process = key.stamp.process;
+            let lacks = lacking.iter().any(|(of, n)| *of == process && n.contains(label.number));
+            let held = partition.known.seen(process, label.number) == Seen::Held;
+            let doubtful = accepted.time < rule.aged_before
+                && partition.known.is_unsettled(process, label.number)
+                && !rule.lone;
+            if !lacks || !held || doubtful || !holders.contains(&peer) {
+                continue;
+            }
+            bytes += label.content_length();
+            items.push(CopyItem { label, accepted, holders });
+            if bytes >= gaggle_wire::frame::BATCH_BYTES {
+                batches.push(std::mem::take(&mut items));
+                bytes = 0;
+            }
+        }
+        if !items.is_empty() {
+            batches.push(items);
+        }
+        let Some(session) = self.sessions.progress_mut(peer) else { return };
+        session.make_up_pending += u32::try_from(batches.len()).unwrap_or(u32::MAX);
+        session.make_up_pending -= 1;
+        if let (ScanEnd::More, Some(last)) = (end, last) {
+            session.make_up_pending += 1;
+            self.read_lacking(peer, id, lacking, Some(last), effects);
+        }
+        for items in batches {
+            let envelope = Envelope::MakeUp { batch: MAKE_UP, queue: id.0, partition: id.1, items };
+            self.say(peer, envelope, effects);
+        }
+        self.make_up(now, peer, effects);
+    }
+
+    fn swept(&mut self, id: PartitionId, (rows, end): (Vec<Row>, ScanEnd), effects: &mut Effects) {
+        let purged = self.table.entry(id.0).map_or(Stamp::ZERO, |entry| entry.purged);
+        let (stored, last) = self.stored(rows);
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        for Stored { key, message, .. } in stored {
+            let (process, number) = (key.stamp.process, message.label.number);
+            if message.accepted <= purged {
+                partition.known.drop_held(process, &Ranges::of(number, number));
+                partition.remove(key.stamp);
+            }
+            if partition.known.seen(process, number) != Seen::Held {
+                partition.stored = partition.stored.saturating_sub(1);
+                Self::remove_rows(key, effects);
+            }
+        }
+        let limit = self.config.page_rows;
+        match (end, last, partition.sweep) {
+            (ScanEnd::More, Some(last), _) => {
+                self.load(Load::Sweep(id), messages_after(id.0, id.1, last), limit, effects);
+            }
+            (_, _, Sweep::Needed) => {
+                partition.sweep = Sweep::Clean;
+                self.sweep(id, effects);
+            }
+            _ => partition.sweep = Sweep::Clean,
+        }
+    }
+
+    fn orphans_read(
+        &mut self,
+        now: Now,
+        (id, numbers): (PartitionId, Numbers),
+        rows: Vec<Row>,
+        end: ScanEnd,
+        effects: &mut Effects,
+    ) {
+        let rule = self.rule(now, id.0);
+        let (stored, last) = self.stored(rows);
+        let mut dropped = 0;
+        for Stored { key, message, .. } in stored {
+            let Some(partition) = self.partitions.get_mut(&id) else { return };
+            let (process, number) = (key.stamp.process, message.label.number);
+            let orphan = numbers.iter().any(|(of, n)| *of == process && n.contains(number))
+                && partition.known.is_unsettled(process, number)
+                && message.accepted.time < rule.aged_before;
+            if orphan {
+                partition.known.drop_held(process, &Ranges::of(number, number));
+                partition.remove(key.stamp);
+                partition.stored = partition.stored.saturating_sub(1);
+                Self::remove_rows(key, effects);
+                dropped += 1;
+            }
+        }
+        self.count_more("unconfirmed_dropped", dropped);
+        if let (ScanEnd::More, Some(last)) = (end, last) {
+            let range = messages_after(id.0, id.1, last);
+            self.load(Load::Orphans(id, numbers), range, self.config.page_rows, effects);
+        }
+    }
+}
+
+fn range_after(id: PartitionId, after: Option<Stamp>) -> (Vec<u8>, Vec<u8>) {
+    match after {
+        None => messages(id.0, id.1),
+        Some(after) => messages_after(id.0, id.1, after),
+    }
+}
+
+/// The number of batches of made-up copies: below those of sends, which start at 1.
+pub(super) const MAKE_UP: u64 = 0;
+/// A far-away due time is looked at again so often, because the wall clock may step.
+const DUE_LOOK_MS: u64 = 60_000;

@@ -1,0 +1,190 @@
+//! Opening a node on its rows, and its first steps.
+//!
+//! Rows come in key order, so what a later row needs was read before it: the node's own values,
+//! queues, members, tombstones, what is settled, and then the messages, of which only ranges and
+//! counts stay in memory. A damaged row of the node itself is fatal; a damaged message is counted
+//! and left for a fresh copy; a message of a queue that nobody knows is kept (F16).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use gaggle_wire::{NodeId, ProcessId};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use thiserror::Error;
+
+use super::{Desk, Drain, Node, Run, Sends};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::custody::burial::{BlockRecord, Burials};
+use crate::custody::known::SettledRecord;
+use crate::effect::Effects;
+use crate::event::Surroundings;
+use crate::ledger::key::meta;
+use crate::ledger::{Key, MessageRecord, Row, Write, record};
+use crate::membership::{Contacts, Me, Membership, MembershipConfig, Profile, Zone};
+use crate::now::{Mono, Now};
+use crate::queue::Partition;
+use crate::reception::Reception;
+use crate::session::{PartitionId, Sessions};
+use crate::table::{Entry, Table};
+use crate::timer::{Timer, Timers};
+
+/// Why a node cannot be opened on these rows.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum OpenError {
+    /// A row of the node itself cannot be read.
+    #[error("the row {0:02x?} of the store is damaged or of a later version")]
+    BadRow(Vec<u8>),
+    /// The zone in the configuration is none.
+    #[error("the zone {0:?} is not at most 64 characters of A-Z a-z 0-9 . _ -")]
+    BadZone(String),
+}
+
+/// What the rows say.
+#[derive(Default)]
+struct Opened {
+    boot: u64,
+    ceiling: u64,
+    store: u128,
+    table: Table,
+    members: Vec<(NodeId, SocketAddr)>,
+    burials: Burials,
+    settled: BTreeMap<PartitionId, BTreeMap<ProcessId, SettledRecord>>,
+    partitions: BTreeMap<PartitionId, Partition>,
+    damaged: u64,
+    written: BTreeMap<NodeId, Vec<u8>>,
+}
+
+impl Opened {
+    fn read(&mut self, row: &Row) -> Result<(), OpenError> {
+        let bad = || OpenError::BadRow(row.key.clone());
+        let value = &row.value;
+        match Key::parse(&row.key).ok_or_else(bad)? {
+            Key::Meta(meta::BOOT) => self.boot = record::decode(value).map_err(|_| bad())?,
+            Key::Meta(meta::CEILING) => self.ceiling = record::decode(value).map_err(|_| bad())?,
+            Key::Meta(meta::STORE) => self.store = record::decode(value).map_err(|_| bad())?,
+            Key::Meta(_) | Key::Due(..) => {}
+            Key::Queue(_) => {
+                let entry: Entry = record::decode(value).map_err(|_| bad())?;
+                self.table.merge(&entry);
+            }
+            Key::Member(node) => {
+                let address = record::decode(value).map_err(|_| bad())?;
+                self.members.push((node, address));
+                self.written.insert(node, value.clone());
+            }
+            Key::Tombstones(queue, partition, block) => {
+                let read: BlockRecord = record::decode(value).map_err(|_| bad())?;
+                let known = &mut self.partition((queue, partition)).known;
+                for (process, numbers) in &read.messages {
+                    known.bury(*process, numbers);
+                }
+                self.burials.read((queue, partition), block, read);
+            }
+            Key::Settled(queue, partition, process) => {
+                let read = record::decode(value).map_err(|_| bad())?;
+                self.settled.entry((queue, partition)).or_default().insert(process, read);
+            }
+            Key::Message(key) => match MessageRecord::decode(&key, value) {
+                Ok(message) => {
+                    let partition = self.partition((key.queue, key.partition));
+                    partition.stored += 1;
+                    partition.known.hold_row(key.stamp.process, message.label.number);
+                    partition.list(&message.holders);
+                    if message.label.delay_ms > 0 {
+                        partition.next_due = Some(0);
+                    }
+                }
+                Err(_) => self.damaged += 1,
+            },
+            Key::Deliveries(_) => {}
+        }
+        Ok(())
+    }
+
+    fn partition(&mut self, id: PartitionId) -> &mut Partition {
+        self.partitions.entry(id).or_insert_with(|| Partition::new(id))
+    }
+}
+
+impl Node {
+    /// Opens a node on all rows of its store, in key order (of messages only the headers).
+    ///
+    /// # Errors
+    /// See [`OpenError`]; nothing was changed.
+    pub fn open(
+        config: Config,
+        now: Now,
+        rows: &mut dyn Iterator<Item = Row>,
+    ) -> Result<Self, OpenError> {
+        let zone =
+            Zone::parse(&config.zone).map_err(|_| OpenError::BadZone(config.zone.clone()))?;
+        let mut opened = Opened::default();
+        for row in rows {
+            opened.read(&row)?;
+        }
+        let none = BTreeMap::new();
+        for (id, partition) in &mut opened.partitions {
+            partition.known.rows_read(opened.settled.get(id).unwrap_or(&none));
+        }
+        let mut rng = Pcg64Mcg::seed_from_u64(config.seed);
+        let process = ProcessId(rng.random());
+        let boot = opened.boot + 1;
+        let profile =
+            Profile { zone, client_address: config.client_address, ready: false, slow: false };
+        let me = Me { node: config.node, boot, peer_address: config.peer_address, profile };
+        let remembered = opened.members;
+        let awaited: BTreeSet<NodeId> = remembered.iter().map(|(node, _)| *node).collect();
+        let contacts = Contacts { seeds: config.seeds.clone(), remembered };
+        let swim = MembershipConfig { suspicion: config.suspicion, ..Default::default() };
+        let (drift, step) = (config.drift_max, config.ceiling_step);
+        Ok(Self {
+            run: Run {
+                boot,
+                store: opened.store,
+                drain: Drain::No,
+                started: now.mono,
+                measured: Surroundings::default(),
+                counters: BTreeMap::from([("rows_damaged", opened.damaged)]),
+                ready_told: false,
+                members_written: opened.written,
+            },
+            clock: Clock::new(process, opened.ceiling, now.wall, drift, step),
+            timers: Timers::default(),
+            membership: Membership::new(swim, me, rng.random(), contacts),
+            sessions: Sessions::new(config.node, awaited),
+            table: opened.table,
+            partitions: opened.partitions,
+            sends: Sends::default(),
+            burials: opened.burials,
+            reception: Reception::default(),
+            desk: Desk::default(),
+            config,
+        })
+    }
+
+    /// The first event of a run.
+    pub(super) fn start(&mut self, now: Now, effects: &mut Effects) {
+        let key = Key::Meta(meta::BOOT).encode();
+        effects.write(Write::Put { key, value: record::encode(&self.run.boot) });
+        self.keep_ceiling(now, effects);
+        self.run.started = now.mono;
+        let mut out = Vec::new();
+        self.membership.start(now.mono, &mut out);
+        self.membership_said(now, out, effects);
+        self.view_changed(now, effects);
+        self.timers.at_latest(Timer::Second, now.mono);
+        self.timers.at_latest(Timer::ServeAlone, now.mono.plus(self.config.serve_alone_after));
+        // Rows may lie here whose messages are gone: the last run may have ended in a sweep.
+        let ids: Vec<PartitionId> = self.partitions.keys().copied().collect();
+        for id in ids {
+            self.sweep(id, effects);
+        }
+    }
+
+    /// How long this run has been going.
+    pub(super) fn uptime(&self, now: Mono) -> std::time::Duration {
+        now.since(self.run.started)
+    }
+}

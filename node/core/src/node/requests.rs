@@ -1,0 +1,353 @@
+//! Where each request and each envelope goes.
+
+use std::time::Duration;
+
+use gaggle_wire::{NodeId, QueueId, QueueName, RECEIVE_MAX, Refusal, Request, Response};
+
+use super::Node;
+use super::copies::{NewCopies, Relisting};
+use super::deleting::NewTombstones;
+use super::inventory::{Question, Told};
+use super::loading::MAKE_UP;
+use super::sending::NewSend;
+use crate::calls::Parked;
+use crate::effect::Effects;
+use crate::envelope::{Envelope, LeaseChange, Wanted};
+use crate::event::Reply;
+use crate::now::Now;
+use crate::reception::{Kind, Stream};
+use crate::timer::Timer;
+
+/// Whether the other nodes were asked for a queue that this one does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    No,
+    Yes,
+}
+
+impl Node {
+    pub(super) fn request(
+        &mut self,
+        now: Now,
+        reply: Reply,
+        request: Request,
+        effects: &mut Effects,
+    ) {
+        self.request_asked(now, Parked { reply, request }, Asked::No, effects);
+    }
+
+    /// The other nodes have said what they know.
+    pub(super) fn request_again(&mut self, now: Now, parked: Parked, effects: &mut Effects) {
+        self.request_asked(now, parked, Asked::Yes, effects);
+    }
+
+    fn request_asked(&mut self, now: Now, parked: Parked, asked: Asked, effects: &mut Effects) {
+        let reply = parked.reply;
+        if let Some(name) = named(&parked.request) {
+            let name = name.clone();
+            if self.table.named(&name).is_empty() && asked == Asked::No {
+                return self.ask_for_queue(now, &name, parked, effects);
+            }
+        }
+        match parked.request {
+            Request::Hello { .. } => effects.answer(reply, Response::Welcome(self.welcome())),
+            Request::CreateQueue { name, change } => {
+                self.create_queue(now, reply, (name, change), effects);
+            }
+            Request::SetQueue { name, change, mode } => {
+                self.set_queue(now, reply, (&name, change, mode), effects);
+            }
+            Request::ListQueues { prefix, after } => {
+                self.list_queues(reply, (&prefix, after.as_ref()), effects);
+            }
+            Request::DescribeQueue { name } => self.describe_queue(reply, &name, effects),
+            Request::DeleteQueue { name } => self.delete_queue(now, reply, &name, effects),
+            Request::PurgeQueue { name } => self.purge_queue(now, reply, &name, effects),
+            Request::Send { queue, partition, attempt, within_ms, labels } => {
+                let within = Duration::from_millis(u64::from(within_ms));
+                let new = NewSend { reply, id: (queue, partition), attempt, within, labels };
+                self.send_requested(now, new, effects);
+            }
+            Request::Receive { queue, max, wait_ms, visibility_ms } => {
+                let until = now.mono.plus(Duration::from_millis(wait_ms.min(WAIT_MAX_MS)));
+                let kind = Kind::Once { max, until };
+                self.receive(now, reply, (&queue, visibility_ms, kind), effects);
+            }
+            Request::Consume { queue, visibility_ms, credit } => {
+                let kind = Kind::Stream(Stream { limit: credit, ..Stream::default() });
+                self.receive(now, reply, (&queue, visibility_ms, kind), effects);
+            }
+            Request::Credit { consumer, limit, taken } => {
+                self.credit_came(reply.client, consumer, (limit, taken));
+            }
+            Request::StopConsume { consumer, taken } => {
+                self.stop_requested(now, reply, (consumer, taken), effects);
+            }
+            Request::Peek { queue, max } => {
+                if let Some(queues) = self.queues_named(reply, &queue, effects) {
+                    self.peek_requested(now, reply, (queues, max), effects);
+                }
+            }
+            Request::Delete { receipts } if receipts.len() <= RECEIVE_MAX => {
+                self.delete_requested(now, reply, &receipts, effects);
+            }
+            Request::Extend { receipts, visibility_ms } if receipts.len() <= RECEIVE_MAX => {
+                let change = LeaseChange::Extend(visibility_ms);
+                self.change_requested(now, reply, (change, receipts), effects);
+            }
+            Request::Release { receipts, delay_ms } if receipts.len() <= RECEIVE_MAX => {
+                let change = LeaseChange::Release(delay_ms);
+                self.change_requested(now, reply, (change, receipts), effects);
+            }
+            Request::Delete { .. } | Request::Extend { .. } | Request::Release { .. } => {
+                let why = "a request names at most 1,000 receipts".to_owned();
+                effects.answer(reply, Response::Refused(Refusal::BadRequest { why }));
+            }
+            Request::Status => self.status_requested(now, reply, effects),
+        }
+    }
+
+    fn receive(
+        &mut self,
+        now: Now,
+        reply: Reply,
+        (queue, visibility_ms, kind): (&QueueName, Option<u64>, Kind),
+        effects: &mut Effects,
+    ) {
+        if let Some(queues) = self.queues_named(reply, queue, effects) {
+            self.receive_requested(now, reply, (queues, visibility_ms), kind, effects);
+        }
+    }
+
+    /// The queues of a name; refuses the request if there are none.
+    fn queues_named(
+        &self,
+        reply: Reply,
+        name: &QueueName,
+        effects: &mut Effects,
+    ) -> Option<Vec<QueueId>> {
+        let queues: Vec<QueueId> = self.table.named(name).iter().map(|entry| entry.id).collect();
+        if queues.is_empty() {
+            effects.answer(reply, not_found(name));
+            return None;
+        }
+        Some(queues)
+    }
+
+    fn ask_for_queue(&mut self, now: Now, name: &QueueName, parked: Parked, effects: &mut Effects) {
+        let peers: Vec<NodeId> = self.sessions.iter().map(|(node, _)| node).collect();
+        let deadline = now.mono.plus(ASK_WITHIN);
+        self.timers.at_latest(Timer::Deadlines, deadline);
+        let kind = Question::Queue(Box::new(parked));
+        let call = self.desk.calls.start(peers, deadline, kind);
+        self.say_all(&Envelope::AskQueue { call, name: name.clone() }, effects);
+        self.call_over(now, call, effects);
+    }
+
+    pub(super) fn envelope(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        envelope: Envelope,
+        effects: &mut Effects,
+    ) {
+        match envelope {
+            Envelope::Table { .. }
+            | Envelope::TableHeld { .. }
+            | Envelope::AskQueue { .. }
+            | Envelope::KnownQueue { .. } => self.table_envelope(now, peer, envelope, effects),
+            Envelope::Mark => self.marked(now, peer, effects),
+            Envelope::AskMark => self.mark_asked(now, peer, effects),
+            Envelope::Yield => self.yielded_by(now, peer, effects),
+            Envelope::Leaving => {
+                if let Some(session) = self.sessions.with(peer) {
+                    self.session_ended(now, session.link, effects);
+                }
+            }
+            Envelope::Copy { .. }
+            | Envelope::MakeUp { .. }
+            | Envelope::Held { .. }
+            | Envelope::Relist { .. }
+            | Envelope::Relisted { .. }
+            | Envelope::Settled { .. }
+            | Envelope::Ask { .. }
+            | Envelope::Inventory { .. } => self.copy_envelope(now, peer, envelope, effects),
+            Envelope::Tombstones {
+                batch,
+                queue,
+                partition,
+                holders,
+                messages,
+                stamps,
+                leases,
+                known,
+            } => {
+                let id = (queue, partition);
+                let known = known.into_iter().chain([peer]).collect();
+                let new = NewTombstones { id, holders, messages, stamps, leases, known };
+                self.tombstones_came(now, peer, (batch, new), effects);
+            }
+            Envelope::Buried { batch, older } => self.buried(now, peer, (batch, &older), effects),
+            Envelope::BuriedAt { batches } => self.burials.learn(peer, &batches),
+            Envelope::Leases { .. }
+            | Envelope::Want { .. }
+            | Envelope::Offer { .. }
+            | Envelope::Take { .. }
+            | Envelope::Grant { .. }
+            | Envelope::GrantBack { .. }
+            | Envelope::Change { .. }
+            | Envelope::Changed { .. } => self.delivery_envelope(now, peer, envelope, effects),
+            Envelope::AskPeek { .. }
+            | Envelope::Peeked { .. }
+            | Envelope::AskStatus { .. }
+            | Envelope::StatusTold { .. }
+            | Envelope::Clock { .. } => self.report_envelope(now, peer, envelope, effects),
+        }
+    }
+
+    fn copy_envelope(&mut self, now: Now, peer: NodeId, envelope: Envelope, effects: &mut Effects) {
+        match envelope {
+            Envelope::Copy { batch, queue, partition, accepted, holders, labels } => {
+                let items = labels.into_iter().map(|label| (label, accepted)).collect();
+                let copies = NewCopies { batch, id: (queue, partition), holders, items };
+                self.copies_came(now, peer, copies, effects);
+            }
+            Envelope::MakeUp { batch, queue, partition, items } => {
+                self.make_up_came(now, peer, (batch, (queue, partition), items), effects);
+            }
+            Envelope::Held { batch: MAKE_UP, exceptions } => {
+                self.made_up(now, peer, &exceptions, effects);
+            }
+            Envelope::Held { batch, exceptions } => {
+                self.held(now, peer, (batch, &exceptions), effects);
+            }
+            Envelope::Relist { batch, version, queue, partition, labels, accepted, holders } => {
+                let id = (queue, partition);
+                let relisting = Relisting { batch, version, id, labels, accepted, holders };
+                self.relist_came(now, peer, relisting, effects);
+            }
+            Envelope::Relisted { batch, version } => {
+                self.relisted(now, peer, (batch, version), effects);
+            }
+            Envelope::Settled { messages } => self.settled(messages),
+            Envelope::Ask { call, queue, partition, messages, .. } => {
+                self.asked(peer, call, ((queue, partition), &messages), effects);
+            }
+            Envelope::Inventory { call, partitions, last } => {
+                self.inventory_came(now, peer, (call, partitions, last), effects);
+            }
+            _ => unreachable!("the caller sorts envelopes"),
+        }
+    }
+
+    fn delivery_envelope(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        envelope: Envelope,
+        effects: &mut Effects,
+    ) {
+        match envelope {
+            Envelope::Leases { queue, partition, leases } => {
+                if let Some(partition) = self.partitions.get_mut(&(queue, partition)) {
+                    for lease in &leases {
+                        partition.lease_told(lease, now.mono);
+                    }
+                }
+            }
+            Envelope::Want { queue, wanted: Wanted::Yes } => {
+                self.reception.wanted_by(queue, peer);
+            }
+            Envelope::Want { queue, wanted: Wanted::No } => {
+                self.reception.unwanted_by(queue, peer);
+            }
+            Envelope::Offer { queue, oldest } => self.reception.offered_by(queue, peer, oldest),
+            Envelope::Take { call, queue, max, visibility_ms } => {
+                self.taken_by(now, peer, (call, queue, max, visibility_ms), effects);
+            }
+            Envelope::Grant { call, queue, deliveries, more } => {
+                self.granted(peer, (call, deliveries), (queue, more), effects);
+            }
+            Envelope::GrantBack { receipts } => self.given_back(now, &receipts),
+            Envelope::Change { call, change, receipts } => {
+                self.change_asked(now, peer, (call, change, &receipts), effects);
+            }
+            Envelope::Changed { call, results: came } => {
+                if let Some(asked) = self.desk.calls.answer(call, peer)
+                    && let Question::Change { results, .. } = &mut asked.kind
+                {
+                    *results = came;
+                }
+                self.call_over(now, call, effects);
+            }
+            _ => unreachable!("the caller sorts envelopes"),
+        }
+    }
+
+    fn report_envelope(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        envelope: Envelope,
+        effects: &mut Effects,
+    ) {
+        match envelope {
+            Envelope::AskPeek { call, queue, max } => {
+                let deliveries = self.peek(queue, max);
+                self.fill_windows(queue, effects);
+                self.say(peer, Envelope::Peeked { call, deliveries }, effects);
+            }
+            Envelope::Peeked { call, deliveries } => {
+                if let Some(asked) = self.desk.calls.answer(call, peer)
+                    && let Question::Peek { found, .. } = &mut asked.kind
+                {
+                    found.extend(deliveries);
+                }
+                self.call_over(now, call, effects);
+            }
+            Envelope::AskStatus { call } => {
+                let (report, queues) = (Box::new(self.report()), self.counts(now));
+                self.say(peer, Envelope::StatusTold { call, report, queues }, effects);
+            }
+            Envelope::StatusTold { call, report, queues } => {
+                if let Some(asked) = self.desk.calls.answer(call, peer)
+                    && let Question::Status { told, .. } = &mut asked.kind
+                {
+                    told.insert(peer, Told { report: *report, queues });
+                }
+                self.call_over(now, call, effects);
+            }
+            Envelope::Clock { wall } => {
+                if let Some(session) = self.sessions.progress_mut(peer) {
+                    let offset = i128::from(wall) - i128::from(now.wall.0);
+                    session.clock_offset = i64::try_from(offset).ok();
+                }
+            }
+            _ => unreachable!("the caller sorts envelopes"),
+        }
+    }
+}
+
+/// The queue that a request needs to be known by name.
+fn named(request: &Request) -> Option<&QueueName> {
+    match request {
+        Request::CreateQueue { name, .. }
+        | Request::SetQueue { name, .. }
+        | Request::DescribeQueue { name }
+        | Request::DeleteQueue { name }
+        | Request::PurgeQueue { name }
+        | Request::Receive { queue: name, .. }
+        | Request::Consume { queue: name, .. }
+        | Request::Peek { queue: name, .. } => Some(name),
+        _ => None,
+    }
+}
+
+pub(super) fn not_found(name: &QueueName) -> Response {
+    Response::Refused(Refusal::QueueNotFound { queue: name.to_string() })
+}
+
+/// How long the others have to say whether they know a queue.
+const ASK_WITHIN: Duration = Duration::from_millis(500);
+/// The longest wait of one receive: the client asks again.
+const WAIT_MAX_MS: u64 = 3600 * 1000;

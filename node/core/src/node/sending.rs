@@ -1,0 +1,383 @@
+//! Sends, at their coordinator: check, stamp, place, count, answer.
+
+use std::time::Duration;
+
+use gaggle_wire::{Attempt, Label, NodeId, Refusal, Response, SEND_MAX, Stamp, VISIBILITY_MAX_MS};
+
+use super::inventory::Question;
+use super::{Drain, Node};
+use crate::custody::sending::{Sending, Verdict};
+use crate::effect::{Effect, Effects};
+use crate::envelope::{CopyException, Envelope};
+use crate::event::Reply;
+use crate::now::Now;
+use crate::ranges::Ranges;
+use crate::session::PartitionId;
+use crate::table::rendezvous::{self, Slot};
+use crate::timer::Timer;
+
+/// A send that passed the door's checks.
+#[derive(Debug)]
+pub(super) struct NewSend {
+    pub(super) reply: Reply,
+    pub(super) id: PartitionId,
+    pub(super) attempt: Attempt,
+    pub(super) within: Duration,
+    pub(super) labels: Vec<Label>,
+}
+
+impl Node {
+    pub(super) fn send_requested(&mut self, now: Now, mut new: NewSend, effects: &mut Effects) {
+        if let Err(refusal) = self.check_send(now, &mut new) {
+            effects.answer(new.reply, Response::Refused(refusal));
+            return;
+        }
+        if new.attempt == Attempt::Again && self.ask_homes(now, &new, effects) {
+            return;
+        }
+        self.send_on(now, new, effects);
+    }
+
+    fn check_send(&mut self, now: Now, new: &mut NewSend) -> Result<(), Refusal> {
+        let bad = |why: &str| Err(Refusal::BadRequest { why: why.to_owned() });
+        if self.run.drain != Drain::No {
+            return Err(Refusal::Draining);
+        }
+        if self.sends.under_way.len() >= self.config.waiting_max {
+            let limit = self.config.waiting_max as u64;
+            return Err(Refusal::LimitReached { what: "sends under way".to_owned(), limit });
+        }
+        let (queue, partition) = new.id;
+        let Some(entry) = self.table.live(queue) else {
+            // A queue that was deleted is known to be gone; another may be known elsewhere.
+            return Err(match self.table.entry(queue) {
+                Some(_) => Refusal::QueueNotFound { queue: queue.to_string() },
+                None => Refusal::NotReady,
+            });
+        };
+        let settings = entry.settings();
+        if partition >= settings.partitions {
+            return bad("the queue has no such partition");
+        }
+        let [first, ..] = new.labels[..] else { return bad("there is no message in it") };
+        let rising = new.labels.windows(2).all(|pair| {
+            pair[0].number < pair[1].number
+                && pair[0].stamp < pair[1].stamp
+                && pair[0].stamp.process == pair[1].stamp.process
+        });
+        if !rising || first.number == 0 || new.labels.len() > SEND_MAX {
+            return bad("a batch is of one process, by rising number and stamp from 1");
+        }
+        for label in &mut new.labels {
+            if label.body_length > settings.message_size_max {
+                let (limit, length) = (settings.message_size_max, label.body_length);
+                return Err(Refusal::MessageTooLarge { limit, length });
+            }
+            if label.delay_ms == 0 {
+                label.delay_ms = settings.delay_ms;
+            } else if label.delay_ms > gaggle_wire::DELAY_MAX_MS {
+                return bad("a delay is at most 14 days");
+            }
+            self.clock.gate(label.stamp, now.wall)?;
+        }
+        let last = new.labels.last().map_or(Stamp::ZERO, |label| label.stamp);
+        self.clock.observe(last);
+        Ok(())
+    }
+
+    /// Asks the home hosts whether they know the ids; whether anybody is there to ask.
+    fn ask_homes(&mut self, now: Now, new: &NewSend, effects: &mut Effects) -> bool {
+        let homes = self.homes(new.id);
+        let asked: Vec<NodeId> =
+            homes.into_iter().filter(|node| self.sessions.with(*node).is_some()).collect();
+        let [first, ..] = new.labels[..] else { return false };
+        if asked.is_empty() {
+            return false;
+        }
+        let (queue, partition) = new.id;
+        let numbers: Ranges = new.labels.iter().map(|label| label.number).collect();
+        let messages = vec![(first.stamp.process, numbers)];
+        let kind = Question::Resend(Box::new(NewSend {
+            reply: new.reply,
+            id: new.id,
+            attempt: Attempt::First,
+            within: new.within,
+            labels: new.labels.clone(),
+        }));
+        let deadline = now.mono.plus(ASK_WITHIN);
+        self.timers.at_latest(Timer::Deadlines, deadline);
+        let call = self.desk.calls.start(asked.iter().copied(), deadline, kind);
+        let attempt = Attempt::Again;
+        for node in asked {
+            let messages = messages.clone();
+            self.say(node, Envelope::Ask { call, attempt, queue, partition, messages }, effects);
+        }
+        true
+    }
+
+    /// The hosts that should hold a partition's messages, here or away.
+    pub(super) fn homes(&self, id: PartitionId) -> Vec<NodeId> {
+        let replicas =
+            self.table.live(id.0).map_or(0, |entry| usize::from(entry.settings().replicas));
+        let mut ranking = self.ranking(id);
+        ranking.truncate(replicas);
+        ranking
+    }
+
+    fn ranking(&self, id: PartitionId) -> Vec<NodeId> {
+        let view = self.membership.view();
+        let nodes = view.iter().map(|(node, member)| (node, member.zone.as_str()));
+        rendezvous::homes(Slot::of(id.0, id.1), nodes)
+    }
+
+    /// The home hosts, and a stand-in for each that is away.
+    fn holders(&self, id: PartitionId, replicas: usize) -> Vec<NodeId> {
+        let ranking = self.ranking(id);
+        let (homes, others) = ranking.split_at(replicas.min(ranking.len()));
+        let away = homes.iter().filter(|node| !self.sessions.reaches(**node)).count();
+        let stand_ins = others.iter().filter(|node| self.sessions.reaches(**node)).take(away);
+        let mut holders: Vec<NodeId> = homes.iter().chain(stand_ins).copied().collect();
+        rendezvous::order(Slot::of(id.0, id.1), &mut holders);
+        holders
+    }
+
+    /// Places a send and starts it.
+    pub(super) fn send_on(&mut self, now: Now, new: NewSend, effects: &mut Effects) {
+        let NewSend { reply, id, within, labels, .. } = new;
+        let Some(entry) = self.table.live(id.0) else {
+            let queue = id.0.to_string();
+            effects.answer(reply, Response::Refused(Refusal::QueueNotFound { queue }));
+            return;
+        };
+        let (settings, purged) = (entry.settings(), entry.purged);
+        let holders = self.holders(id, usize::from(settings.replicas));
+        let reachable = holders.iter().filter(|node| self.sessions.reaches(**node)).count();
+        if reachable < usize::from(settings.at_least) {
+            let reachable = u8::try_from(reachable).unwrap_or(u8::MAX);
+            let refusal = Refusal::NotEnoughHosts { wanted: settings.confirms, reachable };
+            effects.answer(reply, Response::Refused(refusal));
+            return;
+        }
+        let mut accepted = self.stamp(now, effects);
+        if accepted <= purged {
+            accepted = Stamp { time: purged.time.saturating_add(1), ..accepted };
+        }
+        let deadline = now.mono.plus(within.min(self.config.resend_window));
+        self.timers.at_latest(Timer::Deadlines, deadline);
+        self.sends.next += 1;
+        let batch = self.sends.next;
+        let mut sending = Sending::new(reply, id, labels, accepted, deadline);
+        sending.holders = holders;
+        sending.confirms = settings.confirms;
+        sending.at_least = settings.at_least;
+        self.spread(now, batch, &mut sending, effects);
+        self.sends.under_way.insert(batch, sending);
+        self.judge_send(now, batch, effects);
+    }
+
+    /// Sends the batch to every listed host in session, and keeps it here if this is one.
+    fn spread(&mut self, now: Now, batch: u64, sending: &mut Sending, effects: &mut Effects) {
+        for node in sending.holders.clone() {
+            if let Some(session) = self.sessions.with(node) {
+                effects.send_now(session.link, copy_of(batch, sending));
+                sending.ask(node);
+            }
+        }
+        if sending.holders.contains(&self.config.node) {
+            let items = sending.labels.iter().map(|label| (*label, sending.accepted)).collect();
+            let holders = sending.holders.clone();
+            for (at, exception) in self.store(now, sending.partition, &holders, items, effects) {
+                sending.except(at, &exception);
+            }
+            sending.held_here(self.config.node);
+        }
+    }
+
+    /// A host says that it has a batch on disk.
+    pub(super) fn held(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        (batch, exceptions): (u64, &[(u32, CopyException)]),
+        effects: &mut Effects,
+    ) {
+        let Some(sending) = self.sends.under_way.get_mut(&batch) else { return };
+        if exceptions.iter().any(|(_, exception)| matches!(exception, CopyException::Purged(_))) {
+            // A purge that this node does not know of yet overtook the batch. Its table entry
+            // comes; the client sends again, and it is accepted above the purge.
+            let sending = self.sends.under_way.remove(&batch).expect("it is there");
+            if !sending.answered {
+                effects.answer(sending.reply, Response::Refused(Refusal::OutcomeUnknown));
+            }
+            return;
+        }
+        sending.held_by(peer, exceptions);
+        let relist = (sending.version > 0).then(|| relist_of(batch, sending));
+        if let Some(relist) = relist {
+            self.say(peer, relist, effects);
+        }
+        self.judge_send(now, batch, effects);
+    }
+
+    pub(super) fn relisted(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        (batch, version): (u64, u32),
+        effects: &mut Effects,
+    ) {
+        if let Some(sending) = self.sends.under_way.get_mut(&batch) {
+            sending.relisted_by(peer, version);
+            self.judge_send(now, batch, effects);
+        }
+    }
+
+    /// Answers a batch that may be answered, and ends one that nobody works on any more.
+    fn judge_send(&mut self, now: Now, batch: u64, effects: &mut Effects) {
+        let Some(sending) = self.sends.under_way.get_mut(&batch) else { return };
+        let confirmed = match sending.verdict() {
+            Verdict::Confirm(sent) => {
+                if !sending.answered {
+                    sending.answered = true;
+                    effects.answer(sending.reply, Response::Sent(sent));
+                }
+                true
+            }
+            Verdict::Wait => false,
+        };
+        if confirmed && sending.is_over() {
+            let sending = self.sends.under_way.remove(&batch).expect("it is there");
+            self.note_settled(now, &sending);
+            self.drained(now, effects);
+        }
+    }
+
+    /// Enough hosts have a batch: they are to be told in bulk.
+    fn note_settled(&mut self, now: Now, sending: &Sending) {
+        let nodes = sending.counted();
+        if nodes.len() < usize::from(sending.confirms) {
+            return;
+        }
+        let Some(first) = sending.labels.first() else { return };
+        let numbers: Ranges = sending.labels.iter().map(|label| label.number).collect();
+        let (queue, partition) = sending.partition;
+        for node in nodes {
+            if node == self.config.node {
+                if let Some(partition) = self.partitions.get_mut(&sending.partition) {
+                    partition.known.settle(first.stamp.process, &numbers);
+                }
+            } else {
+                let key = (queue, partition, first.stamp.process);
+                self.sends.settled.entry(node).or_default().entry(key).or_default().merge(&numbers);
+            }
+        }
+        self.timers.at_latest(Timer::Bulk, now.mono.plus(BULK_AFTER));
+    }
+
+    /// A session ended: batches that wait for that host get a stand-in, or do without.
+    pub(super) fn sends_lost(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
+        let waiting: Vec<u64> = self
+            .sends
+            .under_way
+            .iter()
+            .filter(|(_, sending)| sending.waiting.contains(&peer))
+            .map(|(batch, _)| *batch)
+            .collect();
+        for batch in waiting {
+            let mut sending = self.sends.under_way.remove(&batch).expect("it was listed");
+            sending.lost(peer);
+            if !sending.answered {
+                self.stand_in(now, batch, &mut sending, effects);
+            }
+            self.sends.under_way.insert(batch, sending);
+            self.judge_send(now, batch, effects);
+        }
+    }
+
+    /// Replaces a host that failed in mid-send by the next one of the ranking, if there is one.
+    fn stand_in(&mut self, now: Now, batch: u64, sending: &mut Sending, effects: &mut Effects) {
+        let id = sending.partition;
+        let next = self
+            .ranking(id)
+            .into_iter()
+            .find(|node| !sending.holders.contains(node) && self.sessions.reaches(*node));
+        let Some(stand_in) = next else { return };
+        let mut holders = sending.holders.clone();
+        holders.push(stand_in);
+        rendezvous::order(Slot::of(id.0, id.1), &mut holders);
+        sending.extend_list(holders.clone());
+        let (me, already) = (self.config.node, sending.holding().collect::<Vec<_>>());
+        for node in already.iter().filter(|node| **node != me) {
+            self.say(*node, relist_of(batch, sending), effects);
+        }
+        if already.contains(&me) {
+            self.relist(now, id, &sending.labels, sending.accepted, (&holders, effects));
+            sending.held_here(me);
+            sending.relisted_by(me, sending.version);
+        }
+        if stand_in == me {
+            let items = sending.labels.iter().map(|label| (*label, sending.accepted)).collect();
+            for (at, exception) in self.store(now, id, &holders, items, effects) {
+                sending.except(at, &exception);
+            }
+            sending.held_here(me);
+        } else if let Some(session) = self.sessions.with(stand_in) {
+            effects.push(Effect::SendNow { link: session.link, envelope: copy_of(batch, sending) });
+            sending.ask(stand_in);
+        }
+        self.count("stand_ins");
+    }
+
+    /// Sends whose time is up: their outcome is unknown, and stays so.
+    pub(super) fn sends_overdue(&mut self, now: Now, effects: &mut Effects) {
+        let due: Vec<u64> = self
+            .sends
+            .under_way
+            .iter()
+            .filter(|(_, sending)| sending.deadline <= now.mono)
+            .map(|(batch, _)| *batch)
+            .collect();
+        for batch in due {
+            let sending = self.sends.under_way.remove(&batch).expect("it was listed");
+            if sending.answered {
+                self.note_settled(now, &sending);
+            } else {
+                self.count("sends_unknown");
+                effects.answer(sending.reply, Response::Refused(Refusal::OutcomeUnknown));
+            }
+        }
+    }
+}
+
+fn copy_of(batch: u64, sending: &Sending) -> Envelope {
+    Envelope::Copy {
+        batch,
+        queue: sending.partition.0,
+        partition: sending.partition.1,
+        accepted: sending.accepted,
+        holders: sending.holders.clone(),
+        labels: sending.labels.clone(),
+    }
+}
+
+fn relist_of(batch: u64, sending: &Sending) -> Envelope {
+    Envelope::Relist {
+        batch,
+        version: sending.version,
+        queue: sending.partition.0,
+        partition: sending.partition.1,
+        labels: sending.labels.clone(),
+        accepted: sending.accepted,
+        holders: sending.holders.clone(),
+    }
+}
+
+/// The longest that a consumer may hide a message, as a duration.
+pub(super) fn visibility(ms: u64) -> Duration {
+    Duration::from_millis(ms.min(VISIBILITY_MAX_MS))
+}
+
+/// How long the home hosts have to say whether they know an id.
+const ASK_WITHIN: Duration = Duration::from_secs(1);
+/// How long news in bulk are gathered: far below `open_after`, far above a commit.
+const BULK_AFTER: Duration = Duration::from_millis(100);

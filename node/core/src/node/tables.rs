@@ -1,0 +1,274 @@
+//! Queues: created, changed, listed, purged, deleted; and how their entries spread.
+
+use std::time::Duration;
+
+use gaggle_wire::{
+    ChangeMode, LIST_MAX, NodeId, QueueId, QueueName, Refusal, Response, SettingsChange,
+};
+
+use super::inventory::Question;
+use super::requests::not_found;
+use super::{Drain, Node};
+use crate::calls::TableChange;
+use crate::effect::Effects;
+use crate::envelope::Envelope;
+use crate::event::Reply;
+use crate::ledger::key::rows_of_queue;
+use crate::ledger::{Key, Write, record};
+use crate::now::Now;
+use crate::session::PartitionId;
+use crate::table::{Entry, differences};
+use crate::timer::Timer;
+
+impl Node {
+    pub(super) fn create_queue(
+        &mut self,
+        now: Now,
+        reply: Reply,
+        (name, change): (QueueName, SettingsChange),
+        effects: &mut Effects,
+    ) {
+        let refuse = |refusal| Response::Refused(refusal);
+        if name.is_reserved() {
+            return effects.answer(reply, refuse(Refusal::ReservedName));
+        }
+        let settings = match change.create(self.config.queue_defaults) {
+            Ok(settings) => settings,
+            Err(refusal) => return effects.answer(reply, refuse(refusal)),
+        };
+        if let Some(present) = self.table.named(&name).first() {
+            let differs = differences(&present.settings(), &settings);
+            let response = if differs.is_empty() {
+                Response::Queue(Box::new(present.describe()))
+            } else {
+                refuse(Refusal::QueueExists { differs })
+            };
+            return effects.answer(reply, response);
+        }
+        if self.table.count() >= self.config.queues_max {
+            let limit = self.config.queues_max as u64;
+            let what = "queues".to_owned();
+            return effects.answer(reply, refuse(Refusal::LimitReached { what, limit }));
+        }
+        let entry = Entry::new(QueueId(self.stamp(now, effects)), name, settings);
+        let response = Response::Queue(Box::new(entry.describe()));
+        self.change_table(now, (reply, response), vec![entry], effects);
+    }
+
+    pub(super) fn set_queue(
+        &mut self,
+        now: Now,
+        reply: Reply,
+        (name, change, mode): (&QueueName, SettingsChange, ChangeMode),
+        effects: &mut Effects,
+    ) {
+        let mut entries: Vec<Entry> = self.table.named(name).into_iter().cloned().collect();
+        let Some(first) = entries.first() else { return effects.answer(reply, not_found(name)) };
+        let before = first.settings();
+        let after = match change.apply(before) {
+            Ok(after) => after,
+            Err(refusal) => return effects.answer(reply, Response::Refused(refusal)),
+        };
+        let response = Response::QueueSet { before, after };
+        if mode == ChangeMode::DryRun {
+            return effects.answer(reply, response);
+        }
+        let stamp = self.stamp(now, effects);
+        for entry in &mut entries {
+            let partitions = entry.settings().partitions;
+            entry.set(gaggle_wire::Settings { partitions, ..after }, stamp);
+        }
+        self.change_table(now, (reply, response), entries, effects);
+    }
+
+    pub(super) fn delete_queue(
+        &mut self,
+        now: Now,
+        reply: Reply,
+        name: &QueueName,
+        effects: &mut Effects,
+    ) {
+        let mut entries: Vec<Entry> = self.table.named(name).into_iter().cloned().collect();
+        let stamp = self.stamp(now, effects);
+        for entry in &mut entries {
+            entry.delete(stamp);
+        }
+        self.change_named(now, reply, (name, entries), effects);
+    }
+
+    pub(super) fn purge_queue(
+        &mut self,
+        now: Now,
+        reply: Reply,
+        name: &QueueName,
+        effects: &mut Effects,
+    ) {
+        let mut entries: Vec<Entry> = self.table.named(name).into_iter().cloned().collect();
+        let stamp = self.stamp(now, effects);
+        for entry in &mut entries {
+            entry.purge(stamp);
+        }
+        self.change_named(now, reply, (name, entries), effects);
+    }
+
+    fn change_named(
+        &mut self,
+        now: Now,
+        reply: Reply,
+        (name, entries): (&QueueName, Vec<Entry>),
+        effects: &mut Effects,
+    ) {
+        if entries.is_empty() {
+            return effects.answer(reply, not_found(name));
+        }
+        self.change_table(now, (reply, Response::Done), entries, effects);
+    }
+
+    /// Makes a change of the table, and answers once enough nodes have it on disk.
+    fn change_table(
+        &mut self,
+        now: Now,
+        (reply, response): (Reply, Response),
+        entries: Vec<Entry>,
+        effects: &mut Effects,
+    ) {
+        if self.run.drain != Drain::No {
+            return effects.answer(reply, Response::Refused(Refusal::Draining));
+        }
+        let settings = entries[0].settings();
+        let reachable = self.sessions.iter().count() + 1;
+        if reachable < usize::from(settings.at_least) {
+            let reachable = u8::try_from(reachable).unwrap_or(u8::MAX);
+            let refusal = Refusal::NotEnoughHosts { wanted: settings.confirms, reachable };
+            return effects.answer(reply, Response::Refused(refusal));
+        }
+        let confirms = if reachable < usize::from(settings.confirms) {
+            settings.at_least
+        } else {
+            settings.confirms
+        };
+        let peers: Vec<NodeId> = self.sessions.iter().map(|(node, _)| node).collect();
+        let deadline = now.mono.plus(CONFIRM_WITHIN);
+        self.timers.at_latest(Timer::Deadlines, deadline);
+        let kind = Question::Table(Box::new(TableChange { reply, response, confirms }));
+        let call = self.desk.calls.start(peers, deadline, kind);
+        self.take_in(now, None, &entries, effects);
+        self.say_all(&Envelope::Table { call, entries }, effects);
+        self.call_over(now, call, effects);
+    }
+
+    pub(super) fn list_queues(
+        &self,
+        reply: Reply,
+        (prefix, after): (&str, Option<&QueueName>),
+        effects: &mut Effects,
+    ) {
+        let page = self.table.page(after).filter(|entry| entry.name.as_str().starts_with(prefix));
+        let mut queues: Vec<_> = page.take(LIST_MAX + 1).map(Entry::describe).collect();
+        let more = queues.len() > LIST_MAX;
+        queues.truncate(LIST_MAX);
+        effects.answer(reply, Response::Queues { queues, more });
+    }
+
+    pub(super) fn describe_queue(&self, reply: Reply, name: &QueueName, effects: &mut Effects) {
+        let response = match self.table.named(name).first() {
+            Some(entry) => Response::Queue(Box::new(entry.describe())),
+            None => not_found(name),
+        };
+        effects.answer(reply, response);
+    }
+
+    pub(super) fn table_envelope(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        envelope: Envelope,
+        effects: &mut Effects,
+    ) {
+        match envelope {
+            Envelope::Table { call, entries } => {
+                self.take_in(now, Some(peer), &entries, effects);
+                if call != 0 {
+                    self.say(peer, Envelope::TableHeld { call }, effects);
+                }
+            }
+            Envelope::TableHeld { call } => {
+                self.desk.calls.answer(call, peer);
+                self.call_over(now, call, effects);
+            }
+            Envelope::AskQueue { call, name } => {
+                let entries = self.table.named(&name).into_iter().cloned().collect();
+                self.say(peer, Envelope::KnownQueue { call, entries }, effects);
+            }
+            Envelope::KnownQueue { call, entries } => {
+                self.take_in(now, Some(peer), &entries, effects);
+                self.desk.calls.answer(call, peer);
+                self.call_over(now, call, effects);
+            }
+            _ => unreachable!("the caller sorts envelopes"),
+        }
+    }
+
+    /// Merges entries, writes down what changed, passes it on, and does what follows from it.
+    fn take_in(
+        &mut self,
+        now: Now,
+        from: Option<NodeId>,
+        entries: &[Entry],
+        effects: &mut Effects,
+    ) {
+        let mut changed = Vec::new();
+        for entry in entries {
+            let purged = self.table.entry(entry.id).map(|entry| entry.purged);
+            let Some(merged) = self.table.merge(entry).cloned() else { continue };
+            let key = Key::Queue(merged.id).encode();
+            effects.write(Write::Put { key, value: record::encode(&merged) });
+            if merged.is_deleted() {
+                self.drop_queue(merged.id, effects);
+            } else if purged.is_some_and(|purged| purged < merged.purged) {
+                self.drop_purged(merged.id, effects);
+            }
+            self.reception.touch(merged.id);
+            changed.push(merged);
+        }
+        if from.is_some() && !changed.is_empty() {
+            // Whoever has no session with its origin learns of it from here.
+            for (node, session) in self.sessions.iter() {
+                if Some(node) != from {
+                    let entries = changed.clone();
+                    effects.send(session.link, Envelope::Table { call: 0, entries });
+                }
+            }
+        }
+        let _ = now;
+    }
+
+    fn drop_queue(&mut self, queue: QueueId, effects: &mut Effects) {
+        let ids: Vec<PartitionId> =
+            self.partitions.range((queue, 0)..=(queue, u16::MAX)).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.partitions.remove(&id);
+        }
+        self.burials.drop_queue(queue);
+        self.refuse_waiters(queue, effects);
+        for (from, to) in rows_of_queue(queue) {
+            effects.write(Write::DeleteRange { from, to });
+        }
+        self.count("queues_dropped");
+    }
+
+    /// A queue was purged: its windows are read again, its rows swept.
+    fn drop_purged(&mut self, queue: QueueId, effects: &mut Effects) {
+        let ids: Vec<PartitionId> =
+            self.partitions.range((queue, 0)..=(queue, u16::MAX)).map(|(id, _)| *id).collect();
+        for id in ids {
+            if let Some(partition) = self.partitions.get_mut(&id) {
+                partition.close_window();
+            }
+            self.sweep(id, effects);
+        }
+    }
+}
+
+/// How long the others have to store a table entry.
+const CONFIRM_WITHIN: Duration = Duration::from_secs(10);

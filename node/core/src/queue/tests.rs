@@ -1,0 +1,141 @@
+//! Windows and flights, step by step.
+
+use gaggle_wire::{ProcessId, QueueId, Receipt};
+
+use super::*;
+
+fn stamp(time: u64) -> Stamp {
+    Stamp { time, count: 0, process: ProcessId(1) }
+}
+
+fn partition() -> Partition {
+    Partition::new((QueueId(stamp(1)), 0))
+}
+
+fn head(partition: &mut Partition, time: u64) -> Head {
+    let label = Label {
+        number: time,
+        stamp: stamp(time),
+        head_length: 0,
+        body_length: 0,
+        crc: 0,
+        delay_ms: 0,
+    };
+    let list = partition.list(&[NodeId(1), NodeId(2)]);
+    Head { label, accepted: stamp(time), list, deliveries: 0 }
+}
+
+fn times(window: &Window) -> Vec<u64> {
+    window.iter().map(|head| head.label.stamp.time).collect()
+}
+
+#[test]
+fn what_arrives_beyond_the_reach_stays_on_disk() {
+    let mut p = partition();
+    let heads: Vec<Head> = (0..10).map(|time| head(&mut p, time)).collect();
+    p.window.arrive(heads[1].clone(), 9);
+    assert_eq!(p.window.len(), 0, "a cold window takes nothing in");
+
+    assert_eq!(p.window.start_reading(), None);
+    p.window.read(heads[1..4].to_vec(), Reach::Until(stamp(3)), 9);
+    p.window.arrive(heads[0].clone(), 9);
+    p.window.arrive(heads[7].clone(), 9);
+    assert_eq!(times(&p.window), [0, 1, 2, 3]);
+}
+
+#[test]
+fn what_arrives_during_a_read_is_not_missed() {
+    let mut p = partition();
+    let heads: Vec<Head> = (0..10).map(|time| head(&mut p, time)).collect();
+    p.window.start_reading();
+    p.window.arrive(heads[5].clone(), 9);
+    p.window.arrive(heads[2].clone(), 9);
+    p.window.read(vec![heads[1].clone()], Reach::End, 9);
+    assert_eq!(times(&p.window), [1, 2, 5]);
+
+    p.window = Window::default();
+    p.window.start_reading();
+    p.window.arrive(heads[5].clone(), 9);
+    p.window.arrive(heads[2].clone(), 9);
+    p.window.read(vec![heads[1].clone(), heads[3].clone()], Reach::Until(stamp(3)), 9);
+    assert_eq!(times(&p.window), [1, 2, 3], "what lies beyond the page is found by the next one");
+}
+
+#[test]
+fn a_full_window_leaves_its_end_to_the_disk() {
+    let mut p = partition();
+    let heads: Vec<Head> = (0..10).map(|time| head(&mut p, time)).collect();
+    p.window.start_reading();
+    p.window.read(Vec::new(), Reach::End, 3);
+    for at in [5, 6, 7, 8] {
+        p.window.arrive(heads[at].clone(), 3);
+    }
+    assert_eq!(times(&p.window), [5, 6, 7]);
+    assert_eq!(p.window.reach(), Reach::Until(stamp(7)));
+    p.window.arrive(heads[1].clone(), 3);
+    assert_eq!(times(&p.window), [1, 5, 6]);
+    assert_eq!(p.window.start_reading(), Some(stamp(6)));
+}
+
+#[test]
+fn a_lease_ends_by_its_time_and_matches_only_its_own_receipt() {
+    let mut p = partition();
+    let head = head(&mut p, 5);
+    let lease = Lease { custodian: NodeId(1), boot: 2, delivery: 3 };
+    let (until, since, given) = (Mono(50), Mono(10), Given::Delivered);
+    p.flights.insert(Flight { head, lease, until, since, given });
+    assert!(p.flights.pop_ended(Mono(49)).is_none());
+    p.flights.extend(stamp(5), Mono(80), Mono(20));
+    assert!(p.flights.pop_ended(Mono(50)).is_none());
+    assert_eq!(p.flights.take_untold(Mono(19)), []);
+    assert_eq!(p.flights.take_untold(Mono(20)), [stamp(5)]);
+    assert_eq!(p.flights.pop_ended(Mono(80)).map(|flight| flight.lease), Some(lease));
+    assert_eq!(p.flights.len(), 0);
+
+    let receipt = Receipt {
+        queue: p.id.0,
+        partition: 0,
+        number: 5,
+        stamp: stamp(5),
+        holders: vec![],
+        custodian: NodeId(1),
+        boot: 2,
+        delivery: 3,
+    };
+    assert!(lease.is_of(&receipt));
+    assert!(!lease.is_of(&Receipt { delivery: 2, ..receipt.clone() }));
+    assert!(!lease.is_of(&Receipt { boot: 1, ..receipt }));
+}
+
+#[test]
+fn lists_are_kept_in_the_slots_order_whatever_order_they_came_in() {
+    let mut p = partition();
+    let nodes: Vec<NodeId> = (1..=5).map(NodeId).collect();
+    let mut backwards = nodes.clone();
+    backwards.reverse();
+    let list = p.list(&nodes);
+    assert_eq!(list, p.list(&backwards));
+    assert!(!p.serves(list));
+    assert!(p.refresh(7, |holders| holders.len() == 5, || true));
+    assert!(p.serves(list));
+    assert!(!p.refresh(7, |_| false, || true), "only another epoch is looked at");
+}
+
+#[test]
+fn a_told_lease_holds_until_its_time_or_its_end() {
+    let mut p = partition();
+    let mut told = LeaseTold {
+        number: 5,
+        stamp: stamp(5),
+        remaining_ms: 10,
+        custodian: NodeId(2),
+        boot: 1,
+        delivery: 1,
+    };
+    p.lease_told(&told, Mono(0));
+    assert!(p.told_lease(stamp(5), Mono(9_999_999)).is_some());
+    assert!(p.told_lease(stamp(5), Mono(10_000_000)).is_none());
+    told.remaining_ms = 0;
+    p.lease_told(&told, Mono(0));
+    assert!(p.told_lease(stamp(5), Mono(1)).is_none());
+}

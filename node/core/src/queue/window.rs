@@ -1,0 +1,162 @@
+//! The window: the first messages of a partition that are not in flight, in delivery order.
+//!
+//! Rows are read ahead in pages; what arrives behind the window's reach stays on disk until the
+//! window comes there. So memory does not grow with the backlog (P12). While a page is being
+//! read, what arrives is kept beside, because the read may have been before or after its commit.
+//!
+//! Invariant: every servable row up to the reach is in the window, in flight, or was skipped for
+//! a reason that brings it back (not yet due, leased by another). What this file does not do: it
+//! does not read and does not know why a row is skipped.
+
+use std::collections::BTreeMap;
+
+use gaggle_wire::{Label, Stamp};
+
+use super::ListId;
+use crate::custody::known::{Known, Seen};
+
+/// What the window keeps of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) label: Label,
+    pub(crate) accepted: Stamp,
+    pub(crate) list: ListId,
+    /// How often it was handed out.
+    pub(crate) deliveries: u32,
+}
+
+/// Up to where the rows on disk are in the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Nothing was read.
+    #[default]
+    Cold,
+    /// All up to this stamp.
+    Until(Stamp),
+    /// All.
+    End,
+}
+
+/// The first messages of a partition.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    ready: BTreeMap<Stamp, Head>,
+    reach: Reach,
+    /// What arrived while a page is being read.
+    beside: Option<BTreeMap<Stamp, Head>>,
+}
+
+impl Window {
+    /// Up to where rows are in the window.
+    pub(crate) fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// Whether a page is being read.
+    pub(crate) fn is_reading(&self) -> bool {
+        self.beside.is_some()
+    }
+
+    /// How many are ready.
+    pub(crate) fn len(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Whether this one is ready.
+    pub(crate) fn contains(&self, stamp: Stamp) -> bool {
+        self.ready.contains_key(&stamp)
+    }
+
+    /// The first one.
+    pub(crate) fn first(&self) -> Option<&Head> {
+        self.ready.first_key_value().map(|(_, head)| head)
+    }
+
+    /// All, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Head> {
+        self.ready.values()
+    }
+
+    /// Takes the first one out.
+    pub(crate) fn pop(&mut self) -> Option<Head> {
+        self.ready.pop_first().map(|(_, head)| head)
+    }
+
+    /// Takes this one out.
+    pub(crate) fn remove(&mut self, stamp: Stamp) -> Option<Head> {
+        if let Some(beside) = &mut self.beside {
+            beside.remove(&stamp);
+        }
+        self.ready.remove(&stamp)
+    }
+
+    /// Takes out what is not held any more.
+    pub(crate) fn drop_gone(&mut self, known: &Known) {
+        let held = |head: &Head| known.seen(head.label.stamp.process, head.label.number);
+        self.ready.retain(|_, head| held(head) == Seen::Held);
+        if let Some(beside) = &mut self.beside {
+            beside.retain(|_, head| held(head) == Seen::Held);
+        }
+    }
+
+    /// A message has another holder list.
+    pub(crate) fn relist(&mut self, stamp: Stamp, list: ListId) {
+        if let Some(head) = self.ready.get_mut(&stamp) {
+            head.list = list;
+        }
+    }
+
+    /// A stored message is ready, or one comes back. It is taken in if it lies within the reach;
+    /// beyond `max` the last one is left to the disk again.
+    pub(crate) fn arrive(&mut self, head: Head, max: usize) {
+        let stamp = head.label.stamp;
+        let within = match self.reach {
+            Reach::Cold => false,
+            Reach::Until(reach) => stamp <= reach,
+            Reach::End => true,
+        };
+        if within {
+            self.ready.insert(stamp, head);
+            self.cut(max);
+        } else if let Some(beside) = &mut self.beside {
+            beside.insert(stamp, head);
+            if beside.len() > max {
+                beside.pop_last();
+            }
+        }
+    }
+
+    /// Starts to read the next page; after which stamp, or from the start.
+    pub(crate) fn start_reading(&mut self) -> Option<Stamp> {
+        self.beside = Some(BTreeMap::new());
+        match self.reach {
+            Reach::Cold => None,
+            Reach::Until(stamp) => Some(stamp),
+            Reach::End => Some(Stamp::MAX),
+        }
+    }
+
+    /// A page was read: these heads, up to this reach.
+    pub(crate) fn read(&mut self, heads: Vec<Head>, reach: Reach, max: usize) {
+        self.reach = reach;
+        let beside = self.beside.take().unwrap_or_default();
+        for head in heads.into_iter().chain(beside.into_values()) {
+            let within = match reach {
+                Reach::Until(reach) => head.label.stamp <= reach,
+                Reach::End | Reach::Cold => true,
+            };
+            if within {
+                self.ready.entry(head.label.stamp).or_insert(head);
+            }
+        }
+        self.cut(max);
+    }
+
+    fn cut(&mut self, max: usize) {
+        while self.ready.len() > max {
+            self.ready.pop_last();
+            let last = self.ready.last_key_value().map_or(Stamp::ZERO, |(stamp, _)| *stamp);
+            self.reach = Reach::Until(last);
+        }
+    }
+}

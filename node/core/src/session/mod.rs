@@ -1,0 +1,288 @@
+//! Sessions: who can be talked to, and what may be handed out because of it.
+//!
+//! Views of the membership are never synchronized, so nothing that must be safe hangs on them. It
+//! hangs on sessions: one per pair of nodes, one connection, one run of either side. Each side
+//! says at the start what is open for the other (tombstones, then its *mark*; what it holds, so
+//! that missing copies are made up), and *yields*: stops handing out what the other precedes it
+//! on. So of hosts that can talk to each other exactly one hands out a message, nobody is
+//! elected, and on its death the next goes on (custody, DESIGN 4.6). The rules are those that
+//! `may_serve` spells out; they are kept per pair of nodes and applied to whole holder lists.
+//!
+//! Invariants: at most one session per node; what comes from an ended session is dropped by the
+//! caller, who finds no session for its link. What this room does not do: it does not send, and
+//! it knows no messages.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use gaggle_wire::NodeId;
+
+use crate::custody::burial::Numbers;
+use crate::event::LinkId;
+use crate::now::Mono;
+
+/// Identifies a partition everywhere in the core.
+pub(crate) type PartitionId = (gaggle_wire::QueueId, u16);
+
+/// One session, as this side has it.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// Its connection.
+    pub(crate) link: LinkId,
+    /// The other's run.
+    pub(crate) boot: u64,
+    /// Whether the other's mark has come.
+    pub(crate) marked: bool,
+    /// Whether this side has yielded to the other.
+    pub(crate) yielded: bool,
+    /// Whether the other has yielded to this side.
+    pub(crate) yielded_by: bool,
+    /// Whether all of the other's inventory has come.
+    pub(crate) inventory_complete: bool,
+    /// Partitions that the other's inventory has named so far.
+    pub(crate) inventoried: BTreeSet<PartitionId>,
+    /// What the other lacks and this side holds, still to be read.
+    pub(crate) make_up: VecDeque<(PartitionId, Numbers)>,
+    /// Batches of made-up copies, and reads for them, that are under way.
+    pub(crate) make_up_pending: u32,
+    /// The other's wall clock minus the own one, as last told.
+    pub(crate) clock_offset: Option<i64>,
+}
+
+/// All sessions of this node.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    me: NodeId,
+    sessions: BTreeMap<NodeId, Session>,
+    links: BTreeMap<LinkId, NodeId>,
+    /// Members that have not been met since this node started, with the time since when they are
+    /// known to be there.
+    unmet: BTreeMap<NodeId, Mono>,
+    met: BTreeSet<NodeId>,
+    /// Remembered members that this node waits for before it hands out anything.
+    awaited: BTreeSet<NodeId>,
+    /// Last known disk of each node.
+    stores: BTreeMap<NodeId, u128>,
+    /// Rises whenever what may be handed out may have changed.
+    epoch: u64,
+}
+
+/// Whether a node has the disk it had when it was met last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Disk {
+    /// The same one, or the node is met for the first time.
+    Same,
+    /// Another one: nothing that was known of its copies and tombstones holds.
+    Another,
+}
+
+impl Sessions {
+    pub(crate) fn new(me: NodeId, awaited: impl IntoIterator<Item = NodeId>) -> Self {
+        Self {
+            me,
+            sessions: BTreeMap::new(),
+            links: BTreeMap::new(),
+            unmet: BTreeMap::new(),
+            met: BTreeSet::new(),
+            awaited: awaited.into_iter().filter(|node| *node != me).collect(),
+            stores: BTreeMap::new(),
+            epoch: 1,
+        }
+    }
+
+    /// Rises whenever what may be handed out may have changed.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Starts a session.
+    pub(crate) fn start(&mut self, link: LinkId, peer: NodeId, boot: u64, store: u128) -> Disk {
+        let session = Session {
+            link,
+            boot,
+            marked: false,
+            yielded: false,
+            yielded_by: false,
+            inventory_complete: false,
+            inventoried: BTreeSet::new(),
+            make_up: VecDeque::new(),
+            make_up_pending: 0,
+            clock_offset: None,
+        };
+        self.links.insert(link, peer);
+        self.sessions.insert(peer, session);
+        self.unmet.remove(&peer);
+        self.awaited.remove(&peer);
+        self.met.insert(peer);
+        self.epoch += 1;
+        match self.stores.insert(peer, store) {
+            Some(before) if before != store => Disk::Another,
+            _ => Disk::Same,
+        }
+    }
+
+    /// Ends the session of a connection; whose it was.
+    pub(crate) fn end(&mut self, link: LinkId) -> Option<NodeId> {
+        let peer = self.links.remove(&link)?;
+        self.sessions.remove(&peer);
+        for session in self.sessions.values_mut() {
+            session.marked = false;
+        }
+        self.epoch += 1;
+        Some(peer)
+    }
+
+    /// The node at the other end of a session's connection.
+    pub(crate) fn peer(&self, link: LinkId) -> Option<NodeId> {
+        self.links.get(&link).copied()
+    }
+
+    /// The session with a node.
+    pub(crate) fn with(&self, node: NodeId) -> Option<&Session> {
+        self.sessions.get(&node)
+    }
+
+    /// The session with a node; what is changed on it may change what may be handed out.
+    pub(crate) fn with_mut(&mut self, node: NodeId) -> Option<&mut Session> {
+        self.epoch += 1;
+        self.sessions.get_mut(&node)
+    }
+
+    /// The session with a node, to note what does not touch custody.
+    pub(crate) fn progress_mut(&mut self, node: NodeId) -> Option<&mut Session> {
+        self.sessions.get_mut(&node)
+    }
+
+    /// All sessions, by node.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeId, &Session)> {
+        self.sessions.iter().map(|(node, session)| (*node, session))
+    }
+
+    /// Whether this node is there to store things: itself, or in session.
+    pub(crate) fn reaches(&self, node: NodeId) -> bool {
+        node == self.me || self.sessions.contains_key(&node)
+    }
+
+    /// A member is known to be there.
+    pub(crate) fn appeared(&mut self, node: NodeId, now: Mono) {
+        if node != self.me && !self.met.contains(&node) && !self.unmet.contains_key(&node) {
+            self.unmet.insert(node, now);
+            self.epoch += 1;
+        }
+    }
+
+    /// A member is down.
+    pub(crate) fn vanished(&mut self, node: NodeId) {
+        if self.unmet.remove(&node).is_some() {
+            self.epoch += 1;
+        }
+    }
+
+    /// Nobody who has been awaited or unmet since before this is waited for any longer.
+    pub(crate) fn stop_waiting(&mut self, since: Mono) {
+        self.awaited.clear();
+        self.unmet.retain(|_, seen| *seen > since);
+        self.epoch += 1;
+    }
+
+    /// Remembered members that this node still waits for.
+    pub(crate) fn awaited(&self) -> usize {
+        self.awaited.len()
+    }
+
+    /// Whether anything may be handed out at all.
+    pub(crate) fn may_serve_any(&self) -> bool {
+        self.awaited.is_empty() && self.sessions.values().all(|session| session.marked)
+    }
+
+    /// Whether this node hands out what is held by this list, which is in the slot's order.
+    ///
+    /// It has the mark of every node in session; it has yielded to no earlier holder in session;
+    /// every later holder in session has yielded to it; and no holder is yet to be met.
+    pub(crate) fn may_serve(&self, holders: &[NodeId]) -> bool {
+        let Some(own) = holders.iter().position(|node| *node == self.me) else { return false };
+        self.may_serve_any()
+            && holders.iter().enumerate().all(|(at, node)| match self.sessions.get(node) {
+                Some(session) if at < own => !session.yielded,
+                Some(session) => session.yielded_by,
+                None => *node == self.me || !self.unmet.contains_key(node),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: NodeId = NodeId(1);
+    const B: NodeId = NodeId(2);
+    const C: NodeId = NodeId(3);
+
+    fn met(me: NodeId, peers: &[NodeId]) -> Sessions {
+        let mut sessions = Sessions::new(me, []);
+        for peer in peers {
+            sessions.start(LinkId(peer.0), *peer, 1, 1);
+            sessions.with_mut(*peer).unwrap().marked = true;
+        }
+        sessions
+    }
+
+    #[test]
+    fn the_first_holder_waits_for_the_yields_of_the_later_ones() {
+        let mut sessions = met(A, &[B, C]);
+        assert!(!sessions.may_serve(&[A, B, C]));
+        sessions.with_mut(B).unwrap().yielded_by = true;
+        assert!(!sessions.may_serve(&[A, B, C]));
+        sessions.with_mut(C).unwrap().yielded_by = true;
+        assert!(sessions.may_serve(&[A, B, C]));
+    }
+
+    #[test]
+    fn a_later_holder_goes_on_until_it_has_yielded() {
+        let mut sessions = met(B, &[A]);
+        assert!(sessions.may_serve(&[A, B]));
+        sessions.with_mut(A).unwrap().yielded = true;
+        assert!(!sessions.may_serve(&[A, B]));
+        assert!(!sessions.may_serve(&[B, A]), "on another list the other has to yield");
+        sessions.end(LinkId(1));
+        assert!(sessions.may_serve(&[A, B]));
+    }
+
+    #[test]
+    fn nothing_is_handed_out_without_all_marks() {
+        let mut sessions = met(B, &[A, C]);
+        sessions.end(LinkId(1));
+        assert!(!sessions.may_serve(&[A, B]), "a fresh mark of the others comes first");
+        sessions.with_mut(C).unwrap().marked = true;
+        assert!(sessions.may_serve(&[A, B]));
+    }
+
+    #[test]
+    fn a_holder_that_is_yet_to_be_met_counts_as_in_session() {
+        let mut sessions = met(B, &[]);
+        assert!(sessions.may_serve(&[A, B]));
+        sessions.appeared(A, Mono(5));
+        assert!(!sessions.may_serve(&[A, B]));
+        sessions.vanished(A);
+        assert!(sessions.may_serve(&[A, B]));
+        sessions.appeared(A, Mono(6));
+        sessions.stop_waiting(Mono(6));
+        assert!(sessions.may_serve(&[A, B]));
+    }
+
+    #[test]
+    fn a_started_node_waits_for_those_it_remembers() {
+        let mut sessions = Sessions::new(B, [A, B]);
+        assert!(!sessions.may_serve(&[B]));
+        sessions.stop_waiting(Mono(1));
+        assert!(sessions.may_serve(&[B]));
+    }
+
+    #[test]
+    fn another_disk_under_an_old_name_is_noticed() {
+        let mut sessions = met(A, &[B]);
+        sessions.end(LinkId(2));
+        assert_eq!(sessions.start(LinkId(9), B, 2, 1), Disk::Same);
+        sessions.end(LinkId(9));
+        assert_eq!(sessions.start(LinkId(10), B, 3, 7), Disk::Another);
+    }
+}
