@@ -74,7 +74,6 @@ struct Run {
     boot: u64,
     store: u128,
     drain: Drain,
-    started: Mono,
     measured: Surroundings,
     /// Counters, by name: refusals, expiries, repairs.
     counters: BTreeMap<&'static str, u64>,
@@ -148,8 +147,8 @@ impl Node {
                 }
                 self.membership_said(now, out, effects);
             }
-            Event::Loaded { load, rows, end } => self.loaded(now, load, rows, end, effects),
-            Event::BodyLost(key) => self.body_lost(now, key, effects),
+            Event::Loaded { load, rows, end } => self.loaded(now, load, (rows, end), effects),
+            Event::BodyLost(key) => self.body_lost(key, effects),
             Event::Measured(surroundings) => self.run.measured = surroundings,
             Event::Drain => self.drain(now, effects),
         }

@@ -308,11 +308,6 @@ impl Burials {
     pub(crate) fn count(&self) -> usize {
         self.blocks.len()
     }
-
-    /// All blocks, by number.
-    pub(crate) fn blocks(&self) -> impl Iterator<Item = (u64, &Block)> {
-        self.blocks.iter().map(|(number, block)| (*number, block))
-    }
 }
 
 /// What a delete starts with.

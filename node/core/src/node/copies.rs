@@ -22,7 +22,7 @@ impl Node {
         effects: &mut Effects,
     ) {
         let NewCopies { batch, id, holders, items } = copies;
-        let exceptions = self.store(now, id, &holders, items, effects);
+        let exceptions = self.store(now, (id, &holders), items, effects);
         self.say(peer, Envelope::Held { batch, exceptions }, effects);
     }
 
@@ -45,7 +45,7 @@ impl Node {
                 run.push((next.label, next.accepted));
             }
             count += run.len();
-            for (at, exception) in self.store(now, id, &holders, run, effects) {
+            for (at, exception) in self.store(now, (id, &holders), run, effects) {
                 exceptions.push((at + u32::try_from(first).unwrap_or(u32::MAX), exception));
             }
         }
@@ -59,8 +59,7 @@ impl Node {
     pub(super) fn store(
         &mut self,
         now: Now,
-        id: PartitionId,
-        holders: &[NodeId],
+        (id, holders): (PartitionId, &[NodeId]),
         items: Vec<(Label, Stamp)>,
         effects: &mut Effects,
     ) -> Vec<(u32, CopyException)> {
@@ -122,13 +121,11 @@ impl Node {
     /// A batch has more holders now.
     pub(super) fn relist(
         &mut self,
-        now: Now,
-        id: PartitionId,
+        (id, holders): (PartitionId, &[NodeId]),
         labels: &[Label],
         accepted: Stamp,
-        (holders, effects): (&[NodeId], &mut Effects),
+        effects: &mut Effects,
     ) {
-        let _ = now;
         if !self.partitions.contains_key(&id) {
             return;
         }
@@ -170,15 +167,9 @@ impl Node {
         }
     }
 
-    pub(super) fn relist_came(
-        &mut self,
-        now: Now,
-        peer: NodeId,
-        relist: Relisting,
-        effects: &mut Effects,
-    ) {
+    pub(super) fn relist_came(&mut self, peer: NodeId, relist: Relisting, effects: &mut Effects) {
         let Relisting { batch, version, id, labels, accepted, holders } = relist;
-        self.relist(now, id, &labels, accepted, (&holders, effects));
+        self.relist((id, &holders), &labels, accepted, effects);
         self.say(peer, Envelope::Relisted { batch, version }, effects);
     }
 
@@ -189,8 +180,7 @@ impl Node {
 
     /// The content of a message cannot be read back: the copy here is no copy any more. The other
     /// holders see what is lacking and give it.
-    pub(super) fn body_lost(&mut self, now: Now, key: MessageKey, effects: &mut Effects) {
-        let _ = now;
+    pub(super) fn body_lost(&mut self, key: MessageKey, effects: &mut Effects) {
         self.count("bodies_lost");
         let id = (key.queue, key.partition);
         let Some(partition) = self.partitions.get_mut(&id) else { return };

@@ -238,7 +238,7 @@ impl Node {
             && let Some((id, lacking)) = session.make_up.pop_front()
         {
             session.make_up_pending += 1;
-            self.read_lacking(peer, id, lacking, None, effects);
+            self.read_lacking(peer, (id, lacking), None, effects);
         }
         self.yield_if_done(now, peer, effects);
     }

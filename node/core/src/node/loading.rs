@@ -79,8 +79,7 @@ impl Node {
     pub(super) fn read_lacking(
         &mut self,
         peer: NodeId,
-        id: PartitionId,
-        lacking: Numbers,
+        (id, lacking): (PartitionId, Numbers),
         after: Option<Stamp>,
         effects: &mut Effects,
     ) {
@@ -113,8 +112,7 @@ impl Node {
         &mut self,
         now: Now,
         load: LoadId,
-        rows: Vec<Row>,
-        end: ScanEnd,
+        (rows, end): (Vec<Row>, ScanEnd),
         effects: &mut Effects,
     ) {
         let Some(kind) = self.desk.loads.under_way.remove(&load) else { return };
@@ -129,7 +127,9 @@ impl Node {
                 }
             }
             Load::Sweep(id) => self.swept(id, (rows, end), effects),
-            Load::Orphans(id, numbers) => self.orphans_read(now, (id, numbers), rows, end, effects),
+            Load::Orphans(id, numbers) => {
+                self.orphans_read(now, (id, numbers), (rows, end), effects)
+            }
         }
     }
 
@@ -342,7 +342,7 @@ impl Node {
         session.make_up_pending -= 1;
         if let (ScanEnd::More, Some(last)) = (end, last) {
             session.make_up_pending += 1;
-            self.read_lacking(peer, id, lacking, Some(last), effects);
+            self.read_lacking(peer, (id, lacking), Some(last), effects);
         }
         for items in batches {
             let envelope = Envelope::MakeUp { batch: MAKE_UP, queue: id.0, partition: id.1, items };
@@ -383,8 +383,7 @@ impl Node {
         &mut self,
         now: Now,
         (id, numbers): (PartitionId, Numbers),
-        rows: Vec<Row>,
-        end: ScanEnd,
+        (rows, end): (Vec<Row>, ScanEnd),
         effects: &mut Effects,
     ) {
         let rule = self.rule(now, id.0);

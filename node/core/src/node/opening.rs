@@ -23,7 +23,7 @@ use crate::event::Surroundings;
 use crate::ledger::key::meta;
 use crate::ledger::{Key, MessageRecord, Row, Write, record};
 use crate::membership::{Contacts, Me, Membership, MembershipConfig, Profile, Zone};
-use crate::now::{Mono, Now};
+use crate::now::Now;
 use crate::queue::Partition;
 use crate::reception::Reception;
 use crate::session::{PartitionId, Sessions};
@@ -144,7 +144,6 @@ impl Node {
                 boot,
                 store: opened.store,
                 drain: Drain::No,
-                started: now.mono,
                 measured: Surroundings::default(),
                 counters: BTreeMap::from([("rows_damaged", opened.damaged)]),
                 ready_told: false,
@@ -169,7 +168,6 @@ impl Node {
         let key = Key::Meta(meta::BOOT).encode();
         effects.write(Write::Put { key, value: record::encode(&self.run.boot) });
         self.keep_ceiling(now, effects);
-        self.run.started = now.mono;
         let mut out = Vec::new();
         self.membership.start(now.mono, &mut out);
         self.membership_said(now, out, effects);
@@ -181,10 +179,5 @@ impl Node {
         for id in ids {
             self.sweep(id, effects);
         }
-    }
-
-    /// How long this run has been going.
-    pub(super) fn uptime(&self, now: Mono) -> std::time::Duration {
-        now.since(self.run.started)
     }
 }

@@ -12,7 +12,7 @@ use crate::effect::Effects;
 use crate::envelope::Envelope;
 use crate::event::{ClientId, Reply};
 use crate::now::Now;
-use crate::reception::{Kind, Stream, Waiter, WaiterId};
+use crate::reception::{Kind, Waiter, WaiterId};
 use crate::timer::Timer;
 
 impl Node {

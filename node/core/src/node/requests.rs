@@ -224,7 +224,7 @@ impl Node {
             Envelope::Relist { batch, version, queue, partition, labels, accepted, holders } => {
                 let id = (queue, partition);
                 let relisting = Relisting { batch, version, id, labels, accepted, holders };
-                self.relist_came(now, peer, relisting, effects);
+                self.relist_came(peer, relisting, effects);
             }
             Envelope::Relisted { batch, version } => {
                 self.relisted(now, peer, (batch, version), effects);

@@ -186,7 +186,7 @@ impl Node {
         if sending.holders.contains(&self.config.node) {
             let items = sending.labels.iter().map(|label| (*label, sending.accepted)).collect();
             let holders = sending.holders.clone();
-            for (at, exception) in self.store(now, sending.partition, &holders, items, effects) {
+            for (at, exception) in self.store(now, (sending.partition, &holders), items, effects) {
                 sending.except(at, &exception);
             }
             sending.held_here(self.config.node);
@@ -311,13 +311,13 @@ impl Node {
             self.say(*node, relist_of(batch, sending), effects);
         }
         if already.contains(&me) {
-            self.relist(now, id, &sending.labels, sending.accepted, (&holders, effects));
+            self.relist((id, &holders), &sending.labels, sending.accepted, effects);
             sending.held_here(me);
             sending.relisted_by(me, sending.version);
         }
         if stand_in == me {
             let items = sending.labels.iter().map(|label| (*label, sending.accepted)).collect();
-            for (at, exception) in self.store(now, id, &holders, items, effects) {
+            for (at, exception) in self.store(now, (id, &holders), items, effects) {
                 sending.except(at, &exception);
             }
             sending.held_here(me);

@@ -152,7 +152,7 @@ impl Node {
         self.timers.at_latest(Timer::Deadlines, deadline);
         let kind = Question::Table(Box::new(TableChange { reply, response, confirms }));
         let call = self.desk.calls.start(peers, deadline, kind);
-        self.take_in(now, None, &entries, effects);
+        self.take_in(None, &entries, effects);
         self.say_all(&Envelope::Table { call, entries }, effects);
         self.call_over(now, call, effects);
     }
@@ -187,7 +187,7 @@ impl Node {
     ) {
         match envelope {
             Envelope::Table { call, entries } => {
-                self.take_in(now, Some(peer), &entries, effects);
+                self.take_in(Some(peer), &entries, effects);
                 if call != 0 {
                     self.say(peer, Envelope::TableHeld { call }, effects);
                 }
@@ -201,7 +201,7 @@ impl Node {
                 self.say(peer, Envelope::KnownQueue { call, entries }, effects);
             }
             Envelope::KnownQueue { call, entries } => {
-                self.take_in(now, Some(peer), &entries, effects);
+                self.take_in(Some(peer), &entries, effects);
                 self.desk.calls.answer(call, peer);
                 self.call_over(now, call, effects);
             }
@@ -210,13 +210,7 @@ impl Node {
     }
 
     /// Merges entries, writes down what changed, passes it on, and does what follows from it.
-    fn take_in(
-        &mut self,
-        now: Now,
-        from: Option<NodeId>,
-        entries: &[Entry],
-        effects: &mut Effects,
-    ) {
+    fn take_in(&mut self, from: Option<NodeId>, entries: &[Entry], effects: &mut Effects) {
         let mut changed = Vec::new();
         for entry in entries {
             let purged = self.table.entry(entry.id).map(|entry| entry.purged);
@@ -240,7 +234,6 @@ impl Node {
                 }
             }
         }
-        let _ = now;
     }
 
     fn drop_queue(&mut self, queue: QueueId, effects: &mut Effects) {

@@ -87,10 +87,6 @@ impl Flights {
         self.flights.keys().copied()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Flight> {
-        self.flights.values()
-    }
-
     /// When the first lease ends.
     pub(crate) fn next_end(&self) -> Option<Mono> {
         self.ends.first().map(|(end, _)| *end)

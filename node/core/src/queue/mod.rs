@@ -28,7 +28,6 @@ use crate::table::rendezvous::{self, Slot};
 /// A partition of a queue, as this node has it.
 #[derive(Debug)]
 pub(crate) struct Partition {
-    pub(crate) id: PartitionId,
     pub(crate) slot: Slot,
     pub(crate) known: Known,
     /// Rows on disk.
@@ -85,7 +84,6 @@ pub(crate) struct ListId(u16);
 impl Partition {
     pub(crate) fn new(id: PartitionId) -> Self {
         Self {
-            id,
             slot: Slot::of(id.0, id.1),
             known: Known::default(),
             stored: 0,

@@ -93,7 +93,7 @@ fn a_lease_ends_by_its_time_and_matches_only_its_own_receipt() {
     assert_eq!(p.flights.len(), 0);
 
     let receipt = Receipt {
-        queue: p.id.0,
+        queue: QueueId(stamp(1)),
         partition: 0,
         number: 5,
         stamp: stamp(5),

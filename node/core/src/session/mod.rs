@@ -184,11 +184,6 @@ impl Sessions {
         self.epoch += 1;
     }
 
-    /// Remembered members that this node still waits for.
-    pub(crate) fn awaited(&self) -> usize {
-        self.awaited.len()
-    }
-
     /// Whether anything may be handed out at all.
     pub(crate) fn may_serve_any(&self) -> bool {
         self.awaited.is_empty() && self.sessions.values().all(|session| session.marked)
