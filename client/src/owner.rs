@@ -224,7 +224,7 @@ impl Owner {
             Command::Taken { consumer } => self.taken(now, consumer, effects),
             Command::Unsubscribe { consumer, done } => {
                 if let Some(open) = self.consumers.get_mut(&consumer) {
-                    open.done = done.or(open.done.take());
+                    open.done = done.or_else(|| open.done.take());
                     self.stop_consumer(now, consumer, effects);
                 }
             }

@@ -90,7 +90,6 @@ impl Queue {
     }
 
     /// A stream of deliveries, once it is opened.
-    #[must_use]
     pub fn consumer(&self) -> ConsumerBuilder {
         ConsumerBuilder::new(Arc::clone(&self.name), self.handle.clone())
     }

@@ -162,10 +162,12 @@ impl Core {
             self.leases.extended(&mut self.desk, lease, &result);
         }
         for stray in self.sender.take_astray() {
-            match self.queues.wait_again(&mut self.desk, stray) {
-                Ok((name, Resolve::Ask)) => self.asks.resolve(&mut self.desk, name),
-                Ok((_, Resolve::Nothing)) => {}
-                Err((name, stray)) => self.place(&name, Waiting::Again(stray)),
+            let (name, resolve, stray) = self.queues.wait_again(&mut self.desk, stray);
+            if let Some(stray) = stray {
+                self.place(&name, Waiting::Again(stray));
+            }
+            if resolve == Resolve::Ask {
+                self.asks.resolve(&mut self.desk, name);
             }
         }
         for (name, answer) in self.asks.take_resolved() {

@@ -91,20 +91,21 @@ impl Queues {
         self.wait_for(desk, name, Waiting::New { parcel, deadline })
     }
 
-    /// Lets a message wait whose queue is no more; `None` when the queue was resolved again since.
+    /// Lets a message wait whose queue is no more, or gives it back when the queue was resolved
+    /// again since.
     pub(crate) fn wait_again(
         &mut self,
         desk: &mut Desk,
         stray: Stray,
-    ) -> Result<(Arc<QueueName>, Resolve), (Arc<QueueName>, Stray)> {
+    ) -> (Arc<QueueName>, Resolve, Option<Stray>) {
         let name = Arc::clone(self.names.get(&stray.queue).expect("only known queues are sent to"));
         let entry = self.by_name.entry(Arc::clone(&name)).or_default();
         if entry.known.is_some_and(|known| known.id != stray.queue) {
-            return Err((name, stray));
+            return (name, Resolve::Nothing, Some(stray));
         }
         entry.known = None;
         let resolve = self.wait_for(desk, Arc::clone(&name), Waiting::Again(stray));
-        Ok((name, resolve))
+        (name, resolve, None)
     }
 
     fn wait_for(&mut self, desk: &mut Desk, name: Arc<QueueName>, waiting: Waiting) -> Resolve {
