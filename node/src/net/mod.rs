@@ -1,6 +1,194 @@
 //! The network of a node: one QUIC endpoint, and two protocols on it.
 //!
-//! Everything that touches quinn is in this folder. What it does not do: it decides nothing
-//! about messages; what it reads is parsed and handed to the driver.
+//! Everything that touches quinn is in this folder. A connection is accepted within limits, shows
+//! its certificate, and goes by its protocol to the door (clients) or the corridor (nodes).
+//!
+//! ```text
+//!   endpoint --accept--> handshake --certificate--> door.rs      -> request.rs -> driver
+//!      ^                                      \---> corridor.rs  -> gossip.rs  -> driver
+//!      '--dial-- corridor/dial.rs
+//! ```
+//!
+//! What it does not do: it decides nothing about messages; what it reads is parsed and handed to
+//! the driver.
 
+pub mod close;
+pub(crate) mod corridor;
+pub(crate) mod door;
+pub(crate) mod gossip;
+mod inbox;
+pub(crate) mod outbox;
+mod request;
 pub mod tls;
+pub(crate) mod transport;
+
+pub use transport::NetError;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use gaggle_core::envelope::PeerHello;
+use gaggle_wire::NodeId;
+use quinn::{Endpoint, Incoming, TokioRuntime, VarInt};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, timeout_at};
+
+use crate::driver::input::{Input, Urgent};
+use close::{Close, Closes};
+use gossip::Gossip;
+use outbox::Writers;
+use tls::{NodeCredentials, Peer};
+use transport::Bound;
+
+/// What this node tells others first, and since which opening of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Own {
+    /// The hello.
+    pub(crate) hello: PeerHello,
+    /// Which opening.
+    pub(crate) life: u64,
+}
+
+/// The endpoint, and what all connections share.
+#[derive(Debug)]
+pub(crate) struct Network {
+    pub(crate) node: NodeId,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) credentials: NodeCredentials,
+    pub(crate) server_name: String,
+    pub(crate) dial: quinn::ClientConfig,
+    pub(crate) inputs: mpsc::Sender<Input>,
+    pub(crate) urgent: mpsc::Sender<Urgent>,
+    pub(crate) own: watch::Receiver<Option<Own>>,
+    pub(crate) gossip: Gossip,
+    pub(crate) closes: Arc<Closes>,
+    pub(crate) clients: Arc<AtomicUsize>,
+    pub(crate) clients_max: usize,
+    pub(crate) writers: Writers,
+    handshakes: Arc<AtomicUsize>,
+    ids: AtomicU64,
+}
+
+/// What the network needs from outside.
+#[derive(Debug)]
+pub(crate) struct NetworkParts {
+    pub(crate) credentials: NodeCredentials,
+    pub(crate) endpoint_config: quinn::EndpointConfig,
+    pub(crate) bound: Bound,
+    pub(crate) inputs: mpsc::Sender<Input>,
+    pub(crate) urgent: mpsc::Sender<Urgent>,
+    pub(crate) own: watch::Receiver<Option<Own>>,
+    pub(crate) clients_max: usize,
+}
+
+impl Network {
+    /// Opens the endpoint. Nobody is let in before [`Network::accept`] runs.
+    pub(crate) fn open(parts: NetworkParts) -> Result<Arc<Self>, NetError> {
+        let server = transport::server_config(&parts.credentials)?;
+        let dial = transport::dial_config(&parts.credentials)?;
+        let Bound { socket, address, .. } = parts.bound;
+        let runtime = Arc::new(TokioRuntime);
+        let endpoint = Endpoint::new(parts.endpoint_config, Some(server), socket, runtime)
+            .map_err(|error| NetError::Endpoint { error })?;
+        tracing::info!(%address, "listening");
+        Ok(Arc::new(Self {
+            node: parts.credentials.id(),
+            server_name: parts.credentials.server_name(),
+            endpoint,
+            credentials: parts.credentials,
+            dial,
+            inputs: parts.inputs,
+            urgent: parts.urgent,
+            own: parts.own,
+            gossip: Gossip::default(),
+            closes: Arc::default(),
+            clients: Arc::default(),
+            clients_max: parts.clients_max,
+            writers: Writers::default(),
+            handshakes: Arc::default(),
+            ids: AtomicU64::new(1),
+        }))
+    }
+
+    /// Lets connections in until the endpoint is closed.
+    pub(crate) async fn accept(self: Arc<Self>) {
+        while let Some(incoming) = self.endpoint.accept().await {
+            let under_way = self.handshakes.load(Ordering::Relaxed);
+            if under_way >= HANDSHAKES_MAX {
+                self.closes.count(Close::TooMany);
+                incoming.refuse();
+            } else if under_way >= RETRY_ABOVE && !incoming.remote_address_validated() {
+                // Whoever does not receive at the address it claims costs us nothing.
+                let _ = incoming.retry();
+            } else if let Some(place) = door::Place::take(&self.handshakes, HANDSHAKES_MAX) {
+                tokio::spawn(Arc::clone(&self).admit(incoming, place));
+            }
+        }
+    }
+
+    /// A number that no other connection of this run has.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// What to tell another node first; waits while the node is being opened.
+    pub(crate) async fn own(&self) -> Option<Own> {
+        let mut own = self.own.clone();
+        let own = own.wait_for(Option::is_some).await.ok()?;
+        own.clone()
+    }
+
+    /// Lets nobody in any more.
+    pub(crate) fn shut(&self) {
+        self.endpoint.set_server_config(None);
+    }
+
+    /// Waits until the other ends have all that was sent on finished streams.
+    pub(crate) async fn written(&self) {
+        self.writers.ended(outbox::FINISH_MAX).await;
+    }
+
+    /// Ends every connection and waits until the other ends may have heard of it.
+    pub(crate) async fn close(&self) {
+        let why = Close::Stopping;
+        self.endpoint.close(VarInt::from_u32(why.code()), why.reason().as_bytes());
+        let idle = self.endpoint.wait_idle();
+        let _ = tokio::time::timeout(CLOSE_WITHIN, idle).await;
+    }
+
+    async fn admit(self: Arc<Self>, incoming: Incoming, place: door::Place) {
+        let deadline = Instant::now() + door::HELLO_WITHIN;
+        let Ok(connecting) = incoming.accept() else { return };
+        let connection = match timeout_at(deadline, connecting).await {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a handshake failed");
+                return;
+            }
+            Err(_) => {
+                self.closes.count(Close::NoHello);
+                return;
+            }
+        };
+        drop(place);
+        match self.credentials.peer_of(&connection) {
+            Ok(Peer::Client(_)) => door::serve(self, connection, deadline).await,
+            Ok(Peer::Node(node)) if node != self.node => {
+                self.gossip.listen(&self, node, &connection);
+                corridor::accepted(&self, &connection, node).await;
+            }
+            Ok(Peer::Node(_)) => self.closes.close(&connection, Close::NotWanted),
+            Err(error) => {
+                tracing::info!(%error, peer = %connection.remote_address(), "not let in");
+                self.closes.close(&connection, Close::NotAllowed);
+            }
+        }
+    }
+}
+
+/// Handshakes under way, at most: each is some milliseconds of work and some KiB.
+const HANDSHAKES_MAX: usize = 512;
+/// Above so many handshakes under way the address must be proven first.
+const RETRY_ABOVE: usize = 64;
+/// How long to wait for the other ends when closing.
+const CLOSE_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);

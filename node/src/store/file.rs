@@ -90,7 +90,8 @@ fn make_store(dir: &Path, options: &StoreOptions) -> Result<(), StoreError> {
     sync_dir(dir)
 }
 
-fn make_dir(dir: &Path) -> Result<(), StoreError> {
+/// Makes a directory that nobody else can read, so that it stays.
+pub(crate) fn make_dir(dir: &Path) -> Result<(), StoreError> {
     if dir.is_dir() {
         return Ok(());
     }

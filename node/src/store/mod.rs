@@ -17,6 +17,7 @@
 //! What this room does not do: it knows no events, and decides nothing about a lost message.
 
 mod file;
+mod source;
 mod threads;
 
 use std::fmt;
@@ -33,6 +34,8 @@ use redb::{
 };
 use thiserror::Error;
 
+pub(crate) use file::{make_dir, write_durably};
+pub use source::StoreSource;
 pub(crate) use threads::{Content, Threads, ThreadsEvent, Wanted, supervised};
 
 use crate::entropy;

@@ -1,0 +1,197 @@
+//! What is said to the outside once the writes before it are durable, and what it carries.
+//!
+//! What this file does not do: it sends nothing; see `voices.rs`.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use gaggle_core::envelope::{Envelope, Lane, delivery_message};
+use gaggle_core::event::{ClientId, LinkId, LoadId, Reply};
+use gaggle_core::ledger::MessageKey;
+use gaggle_wire::{DeliveryLabel, Label, Response};
+
+use crate::store::Content;
+
+/// Something to be said or done after a commit.
+#[derive(Debug)]
+pub(crate) enum Word {
+    /// To a client.
+    Answer {
+        /// Where to.
+        reply: Reply,
+        /// What.
+        response: Response,
+    },
+    /// To another node.
+    Envelope {
+        /// Where to.
+        link: LinkId,
+        /// What.
+        envelope: Envelope,
+    },
+    /// To the store: which rows to read.
+    Load {
+        /// Which question.
+        load: LoadId,
+        /// The first key.
+        from: Vec<u8>,
+        /// The key before which to end.
+        to: Vec<u8>,
+        /// The most rows.
+        limit: usize,
+    },
+    /// To whoever stops the node.
+    Drained,
+}
+
+/// A stream on which words keep their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Path {
+    /// Of a client.
+    Answers(ClientId, u32),
+    /// To another node.
+    Link(LinkId, Lane),
+}
+
+/// A word with what could be found of its contents.
+#[derive(Debug)]
+pub(crate) enum Complete {
+    /// It may be said, with these contents behind it.
+    Whole(Word, Vec<Bytes>),
+    /// It cannot be said without what is lost: the session it belongs to must end.
+    Broken(LinkId),
+}
+
+impl Word {
+    /// The messages whose contents it carries, in order.
+    pub(crate) fn messages(&self) -> Vec<(MessageKey, Label)> {
+        match self {
+            Self::Answer { response: Response::Deliveries { deliveries }, .. } => {
+                deliveries.iter().map(delivery_message).collect()
+            }
+            Self::Envelope { envelope, .. } => envelope.messages(),
+            Self::Answer { .. } | Self::Load { .. } | Self::Drained => Vec::new(),
+        }
+    }
+
+    /// The stream it takes.
+    pub(crate) fn path(&self) -> Option<Path> {
+        match self {
+            Self::Answer { reply, .. } => Some(Path::Answers(reply.client, reply.stream)),
+            Self::Envelope { link, envelope } => Some(Path::Link(*link, envelope.lane())),
+            Self::Load { .. } | Self::Drained => None,
+        }
+    }
+
+    /// Puts the contents to the word, and leaves out of it what is lost. Positions in copies
+    /// mean something to both ends, so nothing is left out of these.
+    pub(crate) fn complete(mut self, contents: Vec<Content>) -> (Complete, Vec<MessageKey>) {
+        let mut lost = Vec::new();
+        let mut gone = BTreeSet::new();
+        let mut here = Vec::with_capacity(contents.len());
+        for (at, content) in contents.into_iter().enumerate() {
+            match content {
+                Content::Here(content) => here.push(content),
+                Content::Stored(key, _) | Content::Lost(key) => {
+                    lost.push(key);
+                    gone.insert(at);
+                }
+            }
+        }
+        if gone.is_empty() {
+            return (Complete::Whole(self, here), lost);
+        }
+        let left_out = match &mut self {
+            Self::Answer { response: Response::Deliveries { deliveries }, .. }
+            | Self::Envelope {
+                envelope:
+                    Envelope::Grant { deliveries, .. } | Envelope::Peeked { deliveries, .. },
+                ..
+            } => {
+                leave_out(deliveries, &gone);
+                None
+            }
+            Self::Envelope { link, .. } => Some(*link),
+            Self::Answer { .. } | Self::Load { .. } | Self::Drained => None,
+        };
+        match left_out {
+            None => (Complete::Whole(self, here), lost),
+            Some(link) => (Complete::Broken(link), lost),
+        }
+    }
+}
+
+fn leave_out(deliveries: &mut Vec<DeliveryLabel>, gone: &BTreeSet<usize>) {
+    let mut at = 0;
+    deliveries.retain(|_| {
+        at += 1;
+        !gone.contains(&(at - 1))
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use gaggle_wire::{Message, NodeId, ProcessId, QueueId, Receipt, Stamp};
+
+    use super::*;
+
+    fn delivery(time: u64) -> (DeliveryLabel, Bytes) {
+        let stamp = Stamp { time, count: 0, process: ProcessId(1) };
+        let (label, content) = Message::new(format!("{time}")).pack(time, stamp, 0).unwrap();
+        let receipt = Receipt {
+            queue: QueueId(Stamp::ZERO),
+            partition: 0,
+            number: time,
+            stamp,
+            holders: vec![NodeId(1)],
+            custodian: NodeId(1),
+            boot: 1,
+            delivery: 1,
+        };
+        (DeliveryLabel { receipt, label, accepted: stamp, lease_ms: 1 }, content)
+    }
+
+    /// Three deliveries of which the second is lost.
+    fn damaged() -> (Vec<DeliveryLabel>, Vec<Content>, MessageKey) {
+        let three: Vec<_> = (1..=3).map(delivery).collect();
+        let lost = delivery_message(&three[1].0).0;
+        let contents = three.iter().enumerate().map(|(at, (_, content))| match at {
+            1 => Content::Lost(lost),
+            _ => Content::Here(content.clone()),
+        });
+        let contents = contents.collect();
+        (three.into_iter().map(|(delivery, _)| delivery).collect(), contents, lost)
+    }
+
+    #[test]
+    fn a_delivery_without_content_is_left_out_and_told() {
+        let (deliveries, contents, lost) = damaged();
+        let reply = Reply { client: ClientId(1), stream: 2, request: 3 };
+        let expected = vec![deliveries[0].clone(), deliveries[2].clone()];
+        let word = Word::Answer { reply, response: Response::Deliveries { deliveries } };
+        let (complete, told) = word.complete(contents);
+        assert_eq!(told, [lost]);
+        let Complete::Whole(Word::Answer { response, .. }, contents) = complete else {
+            panic!("it can be said");
+        };
+        assert_eq!(response, Response::Deliveries { deliveries: expected });
+        assert_eq!(contents, ["1", "3"]);
+    }
+
+    #[test]
+    fn copies_without_a_content_end_the_session() {
+        let (deliveries, contents, lost) = damaged();
+        let labels = deliveries.iter().map(|delivery| delivery.label).collect();
+        let envelope = Envelope::Copy {
+            batch: 1,
+            queue: QueueId(Stamp::ZERO),
+            partition: 0,
+            accepted: Stamp::ZERO,
+            holders: vec![NodeId(1)],
+            labels,
+        };
+        let (complete, told) = Word::Envelope { link: LinkId(4), envelope }.complete(contents);
+        assert_eq!(told, [lost]);
+        assert!(matches!(complete, Complete::Broken(LinkId(4))));
+    }
+}

@@ -1,0 +1,117 @@
+//! Why a connection is closed: one code for each reason, told to the other end and counted.
+//!
+//! Codes are part of both protocols and never change their meaning. What this file does not do:
+//! it judges nobody; the door and the corridor do.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use quinn::{Connection, VarInt};
+
+/// Why a connection is closed by this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Close {
+    /// The node is being stopped, or the connection has served its purpose.
+    Stopping,
+    /// The certificate does not allow this protocol.
+    NotAllowed,
+    /// No hello came in time.
+    NoHello,
+    /// The first frame was not a hello.
+    BadHello,
+    /// The other end speaks another version.
+    BadVersion,
+    /// Bytes on a stream were not a frame, or not one that may stand there.
+    BadFrame,
+    /// The other end does not read what it asked for.
+    NotReading,
+    /// There are as many connections as there may be.
+    TooMany,
+    /// The store failed: outcomes are unknown.
+    StoreFailed,
+    /// A newer connection to the same node took its place.
+    Replaced,
+    /// The connection is not wanted (any more), or the other end should not have dialled.
+    NotWanted,
+}
+
+impl Close {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Stopping,
+        Self::NotAllowed,
+        Self::NoHello,
+        Self::BadHello,
+        Self::BadVersion,
+        Self::BadFrame,
+        Self::NotReading,
+        Self::TooMany,
+        Self::StoreFailed,
+        Self::Replaced,
+        Self::NotWanted,
+    ];
+
+    /// The number that the other end sees.
+    #[must_use]
+    pub const fn code(self) -> u32 {
+        self as u32 + 1
+    }
+
+    /// In words.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Stopping => "the node is being stopped",
+            Self::NotAllowed => "the certificate does not allow this protocol",
+            Self::NoHello => "no hello in time",
+            Self::BadHello => "the first frame is not a hello",
+            Self::BadVersion => "another version of the protocol",
+            Self::BadFrame => "bad frame",
+            Self::NotReading => "answers are not read",
+            Self::TooMany => "too many connections",
+            Self::StoreFailed => "the store failed, outcomes are unknown",
+            Self::Replaced => "replaced by a newer connection",
+            Self::NotWanted => "not wanted",
+        }
+    }
+}
+
+/// How often connections were closed, by reason.
+#[derive(Debug, Default)]
+pub struct Closes([AtomicU64; Close::ALL.len()]);
+
+impl Closes {
+    /// Closes a connection that is not closed yet, and counts it.
+    pub(crate) fn close(&self, connection: &Connection, why: Close) {
+        if connection.close_reason().is_some() {
+            return;
+        }
+        self.count(why);
+        tracing::debug!(peer = %connection.remote_address(), why = why.reason(), "closing");
+        connection.close(VarInt::from_u32(why.code()), why.reason().as_bytes());
+    }
+
+    /// Counts one that never became a connection.
+    pub(crate) fn count(&self, why: Close) {
+        self.0[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often this was the reason.
+    #[must_use]
+    pub fn of(&self, why: Close) -> u64 {
+        self.0[why as usize].load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_its_own_number_and_words() {
+        for (at, why) in Close::ALL.into_iter().enumerate() {
+            assert_eq!(why.code() as usize, at + 1);
+            assert!(Close::ALL.iter().filter(|other| other.reason() == why.reason()).count() == 1);
+        }
+    }
+}
