@@ -58,8 +58,6 @@ pub mod meta {
     pub const CEILING: &str = "ceiling";
     /// Which disk this is.
     pub const STORE: &str = "store";
-    /// The next number of a block of tombstones.
-    pub const BLOCK: &str = "block";
 }
 
 const META: u8 = 0;
@@ -108,7 +106,7 @@ impl Key {
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         match *kind {
-            META => [meta::BOOT, meta::CEILING, meta::STORE, meta::BLOCK]
+            META => [meta::BOOT, meta::CEILING, meta::STORE]
                 .into_iter()
                 .find(|name| name.as_bytes() == rest)
                 .map(Self::Meta),

@@ -18,7 +18,8 @@
 //!   newer claim to this node's own name is topped.
 //!
 //! Nothing that must be safe hangs on the view: that is what sessions are for. The room does not
-//! dial and does not know sessions. Members once seen stay, as down, until they are removed by hand.
+//! dial and does not know sessions. Members once seen stay, as down, until the operator removes
+//! them.
 
 mod config;
 mod identity;
@@ -46,7 +47,7 @@ use rand_pcg::Pcg64Mcg;
 pub(crate) use config::MembershipConfig;
 pub(crate) use identity::Generation;
 pub(crate) use packet::PacketRefused;
-pub(crate) use profile::{Profile, Zone, ZoneError};
+pub(crate) use profile::{Profile, Zone};
 pub(crate) use view::{Member, MemberState, View};
 
 use crate::now::Mono;
@@ -352,7 +353,7 @@ impl Membership {
                 }
                 News::Later(timer, after) => self.timers.add(now, after, Task::Swim(timer)),
                 News::Happened(OwnedNotification::MemberUp(_) | OwnedNotification::Rename(..)) => {
-                    self.introduce_soon(now)
+                    self.introduce_soon(now);
                 }
                 News::Happened(OwnedNotification::MemberDown(_)) => {}
                 News::Happened(OwnedNotification::Active) => self.standing = Standing::Together,

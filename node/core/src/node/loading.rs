@@ -128,7 +128,7 @@ impl Node {
             }
             Load::Sweep(id) => self.swept(id, (rows, end), effects),
             Load::Orphans(id, numbers) => {
-                self.orphans_read(now, (id, numbers), (rows, end), effects)
+                self.orphans_read(now, (id, numbers), (rows, end), effects);
             }
         }
     }

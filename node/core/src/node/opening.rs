@@ -64,7 +64,7 @@ impl Opened {
             Key::Meta(meta::BOOT) => self.boot = record::decode(value).map_err(|_| bad())?,
             Key::Meta(meta::CEILING) => self.ceiling = record::decode(value).map_err(|_| bad())?,
             Key::Meta(meta::STORE) => self.store = record::decode(value).map_err(|_| bad())?,
-            Key::Meta(_) | Key::Due(..) => {}
+            Key::Meta(_) | Key::Due(..) | Key::Deliveries(_) => {}
             Key::Queue(_) => {
                 let entry: Entry = record::decode(value).map_err(|_| bad())?;
                 self.table.merge(&entry);
@@ -98,7 +98,6 @@ impl Opened {
                 }
                 Err(_) => self.damaged += 1,
             },
-            Key::Deliveries(_) => {}
         }
         Ok(())
     }

@@ -20,8 +20,7 @@ impl Node {
         &mut self,
         now: Now,
         reply: Reply,
-        (queues, visibility_ms): (Vec<QueueId>, Option<u64>),
-        kind: Kind,
+        (queues, visibility_ms, kind): (Vec<QueueId>, Option<u64>, Kind),
         effects: &mut Effects,
     ) {
         if let Err(refusal) = self.check_receive(visibility_ms, &kind) {

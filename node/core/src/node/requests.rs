@@ -69,7 +69,8 @@ impl Node {
                 self.send_requested(now, new, effects);
             }
             Request::Receive { queue, max, wait_ms, visibility_ms } => {
-                let until = now.mono.plus(Duration::from_millis(wait_ms.min(WAIT_MAX_MS)));
+                let until =
+                    now.mono.plus(Duration::from_millis(wait_ms.clamp(WAIT_MIN_MS, WAIT_MAX_MS)));
                 let kind = Kind::Once { max, until };
                 self.receive(now, reply, (&queue, visibility_ms, kind), effects);
             }
@@ -115,7 +116,7 @@ impl Node {
         effects: &mut Effects,
     ) {
         if let Some(queues) = self.queues_named(reply, queue, effects) {
-            self.receive_requested(now, reply, (queues, visibility_ms), kind, effects);
+            self.receive_requested(now, reply, (queues, visibility_ms, kind), effects);
         }
     }
 
@@ -349,5 +350,8 @@ pub(super) fn not_found(name: &QueueName) -> Response {
 
 /// How long the others have to say whether they know a queue.
 const ASK_WITHIN: Duration = Duration::from_millis(500);
+/// The shortest wait of one receive: rows are read and the other nodes asked meanwhile, so that
+/// who does not want to wait still gets what is there.
+const WAIT_MIN_MS: u64 = 50;
 /// The longest wait of one receive: the client asks again.
 const WAIT_MAX_MS: u64 = 3600 * 1000;
