@@ -61,8 +61,10 @@ pub struct ServeOptions {
     /// UDP address to bind; port 0 takes any.
     pub listen: Option<SocketAddr>,
     /// Where other nodes reach this one; the bound address by default.
+    #[serde(rename = "advertise")]
     pub advertise_peers: Option<SocketAddr>,
     /// Where clients reach it; as for nodes by default.
+    #[serde(rename = "advertise_client")]
     pub advertise_clients: Option<SocketAddr>,
     /// Where to look for other nodes, as `host:port`.
     pub seeds: Option<Vec<String>>,
@@ -218,8 +220,8 @@ impl ServeOptions {
         Ok(ServeConfig {
             data: self.data.ok_or(ConfigError::Missing("data"))?,
             listen: self.listen.ok_or(ConfigError::Missing("listen"))?,
-            advertise_peers: reachable(self.advertise_peers, "advertise_peers")?,
-            advertise_clients: reachable(self.advertise_clients, "advertise_clients")?,
+            advertise_peers: reachable(self.advertise_peers, "advertise")?,
+            advertise_clients: reachable(self.advertise_clients, "advertise_client")?,
             seeds,
             zone,
             certificates: NodePaths {
@@ -387,7 +389,7 @@ mod tests {
             "body_cache = \"1KiB\"",
             "body_cache = \"much\"",
             "suspicion = \"0s\"",
-            "advertise_peers = \"0.0.0.0:7400\"",
+            "advertise = \"0.0.0.0:7400\"",
             "clients_max = -1",
         ] {
             assert!(load(&format!("{FILE}\n{line}"), ServeOptions::default()).is_err(), "{line}");

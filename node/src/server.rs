@@ -37,7 +37,7 @@ pub enum ServeError {
     #[error(transparent)]
     Drive(#[from] DriveError),
     /// It listens on all addresses, and none of them was said to be the one to dial.
-    #[error("{0} cannot be dialled by others; say by `advertise_peers` which address can")]
+    #[error("{0} cannot be dialled by others; say by `advertise` which address can")]
     NotAdvertised(SocketAddr),
     /// A seed's name is unknown.
     #[error("the seed {seed} cannot be found: {error}")]

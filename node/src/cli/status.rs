@@ -1,0 +1,240 @@
+//! `gaggle status`: how the nodes and the queues are.
+//!
+//! Healthy means: every member is up and ready, and every pair of them has a session. Anything
+//! less ends with exit code 10, so that a script needs no parsing.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use gaggle_client::{Client, Status};
+use gaggle_wire::{MemberStatus, NodeId, QueueCounts, QueueStatus, Standing};
+use serde_json::{Value, json};
+
+use super::connect::ConnectArgs;
+use super::failure::{Exit, Failure};
+use super::{output, values};
+
+/// Show how the nodes and the queues are; exit code 10 when something is not well.
+///
+/// The figures of a queue are told with their age: nodes gather them now and then, not for you.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Wait until all is ready
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = values::duration)]
+    #[arg(requires = "wait")]
+    timeout: Duration,
+    /// Wait until there are at least so many nodes
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "wait")]
+    members: usize,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
+    let client = args.connect.client().await?;
+    let asked = if args.wait {
+        wait_until_healthy(&client, args.members, args.timeout).await
+    } else {
+        ask(&client).await
+    };
+    client.close().await;
+    let status = asked?;
+    if args.json {
+        output::object(&object(&status))?;
+    } else {
+        print(&status)?;
+    }
+    Ok(if is_healthy(&status) { Exit::Done } else { Exit::Unhealthy })
+}
+
+async fn ask(client: &Client) -> Result<Status, Failure> {
+    client.status().await.map_err(|error| Failure::of("cannot tell how the cluster is", &error))
+}
+
+/// Asks until there are so many nodes and all of them are well.
+pub(crate) async fn wait_until_healthy(
+    client: &Client,
+    members: usize,
+    timeout: Duration,
+) -> Result<Status, Failure> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        let last = match ask(client).await {
+            Ok(status) if status.members.len() >= members && is_healthy(&status) => {
+                return Ok(status);
+            }
+            Ok(status) => complaint(&status, members),
+            Err(failure) => failure.why,
+        };
+        if Instant::now() >= deadline {
+            return Err(Failure::new(
+                Exit::Unavailable,
+                format!("the cluster was not ready within {}", humantime::format_duration(timeout)),
+                last,
+                "look at the logs of the nodes, or wait longer with --timeout",
+            ));
+        }
+        tokio::time::sleep(ASK_AGAIN).await;
+    }
+}
+
+/// Whether every member is up and ready and in session with every other.
+pub(crate) fn is_healthy(status: &Status) -> bool {
+    let all: BTreeSet<NodeId> = status.members.iter().map(|member| member.node).collect();
+    status.members.iter().all(|member| complaint_of(member, &all).is_none())
+}
+
+fn complaint(status: &Status, members: usize) -> String {
+    let all: BTreeSet<NodeId> = status.members.iter().map(|member| member.node).collect();
+    let first = status.members.iter().find_map(|member| complaint_of(member, &all));
+    first.unwrap_or_else(|| format!("{} of {members} nodes are there", all.len()))
+}
+
+fn complaint_of(member: &MemberStatus, all: &BTreeSet<NodeId>) -> Option<String> {
+    let node = member.node;
+    if member.standing != Standing::Ready {
+        return Some(format!("node {node} is {}", standing(member.standing)));
+    }
+    let Some(report) = &member.report else {
+        return Some(format!("node {node} does not report"));
+    };
+    if !report.ready {
+        return Some(format!("node {node} is not ready"));
+    }
+    let missing = all.iter().find(|other| **other != node && !report.sessions.contains(other));
+    missing.map(|other| format!("node {node} has no session with node {other}"))
+}
+
+fn standing(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Ready => "ready",
+        Standing::NotReady => "not ready",
+        Standing::Slow => "slow",
+        Standing::Down => "down",
+    }
+}
+
+fn print(status: &Status) -> Result<(), Failure> {
+    let titles = ["node", "zone", "state", "sessions", "clock", "disk", "address", "age"];
+    output::table(titles, status.members.iter().map(member_row).collect())?;
+    if status.queues.is_empty() {
+        return output::line("\nno queues");
+    }
+    output::line("")?;
+    let mut rows = Vec::new();
+    for queue in &status.queues {
+        rows.push(counts_row(queue.name.to_string(), &queue.total));
+        for (node, counts) in &queue.nodes {
+            rows.push(counts_row(format!("  copies on node {node}"), counts));
+        }
+    }
+    output::table(["queue", "messages", "in flight", "oldest", "age"], rows)
+}
+
+fn member_row(member: &MemberStatus) -> [String; 8] {
+    let dash = || "-".to_owned();
+    let report = member.report.as_ref();
+    let shown = match report {
+        Some(report) if !report.ready && member.standing == Standing::Ready => "not ready",
+        _ => standing(member.standing),
+    };
+    [
+        member.node.to_string(),
+        if member.zone.is_empty() { dash() } else { member.zone.clone() },
+        shown.to_owned(),
+        report.map_or_else(dash, |report| join(&report.sessions)),
+        report.and_then(|report| report.clock_offset_ns).map_or_else(dash, show_offset),
+        report.map_or_else(dash, |report| values::show_size(report.disk_bytes)),
+        member.client_address.to_string(),
+        report.map_or_else(dash, |report| values::show_age(report.age_ms)),
+    ]
+}
+
+fn counts_row(title: String, counts: &QueueCounts) -> [String; 5] {
+    [
+        title,
+        counts.messages.to_string(),
+        counts.in_flight.to_string(),
+        values::show_age(counts.oldest_age_ms),
+        values::show_age(counts.age_ms),
+    ]
+}
+
+fn join(nodes: &[NodeId]) -> String {
+    nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+fn show_offset(offset_ns: i64) -> String {
+    let micros = offset_ns / 1000;
+    format!(
+        "{}{}.{:03}ms",
+        if micros < 0 { "-" } else { "+" },
+        micros.abs() / 1000,
+        micros.abs() % 1000
+    )
+}
+
+fn object(status: &Status) -> Value {
+    json!({
+        "node": status.node.0,
+        "healthy": is_healthy(status),
+        "nodes": status.members.iter().map(member_object).collect::<Vec<_>>(),
+        "queues": status.queues.iter().map(queue_object).collect::<Vec<_>>(),
+    })
+}
+
+fn member_object(member: &MemberStatus) -> Value {
+    let report = member.report.as_ref().map(|report| {
+        let counters = report.counters.iter().map(|(name, value)| (name.clone(), json!(value)));
+        json!({
+            "age_ms": report.age_ms,
+            "boot": report.boot,
+            "ready": report.ready,
+            "sessions": report.sessions.iter().map(|node| node.0).collect::<Vec<_>>(),
+            "clock_offset_ns": report.clock_offset_ns,
+            "disk_bytes": report.disk_bytes,
+            "socket_buffer_bytes": report.socket_buffer_bytes,
+            "counters": Value::Object(counters.collect()),
+        })
+    });
+    json!({
+        "node": member.node.0,
+        "zone": member.zone,
+        "state": standing(member.standing),
+        "client_address": member.client_address.to_string(),
+        "peer_address": member.peer_address.to_string(),
+        "report": report,
+    })
+}
+
+/// The figures of a queue as JSON.
+pub(crate) fn queue_object(queue: &QueueStatus) -> Value {
+    let counts = |counts: &QueueCounts| {
+        json!({
+            "messages": counts.messages,
+            "in_flight": counts.in_flight,
+            "oldest_age_ms": counts.oldest_age_ms,
+            "age_ms": counts.age_ms,
+        })
+    };
+    let node = |(node, figures): &(NodeId, QueueCounts)| {
+        let mut object = counts(figures);
+        object["node"] = json!(node.0);
+        object
+    };
+    json!({
+        "name": queue.name.as_str(),
+        "id": queue.id.to_string(),
+        "total": counts(&queue.total),
+        "nodes": queue.nodes.iter().map(node).collect::<Vec<_>>(),
+    })
+}
+
+/// Quick for a person, and no load.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
