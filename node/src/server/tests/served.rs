@@ -40,3 +40,52 @@ async fn a_message_is_sent_received_and_deleted_and_the_store_stays() {
     client.close().await;
     server.stop().await.unwrap();
 }
+
+/// Waits until the node says that it has sessions with so many others.
+async fn sessions(client: &Client, count: usize) {
+    loop {
+        let status = client.status().await.unwrap();
+        let own = status.members.iter().find(|member| member.node == status.node);
+        let report = own.and_then(|member| member.report.as_ref());
+        if report.is_some_and(|report| report.sessions.len() == count && report.ready) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn three_nodes_hold_copies_for_each_other() {
+    let house = House::new();
+    // The newcomers have both a smaller and a larger id than their seed.
+    let seed = house.start(2, &[]).await;
+    let others = [house.start(1, &[&seed]).await, house.start(3, &[&seed]).await];
+    let mut clients = Vec::new();
+    for (server, name) in [(&seed, "a"), (&others[0], "b"), (&others[1], "c")] {
+        let options = house.options(server, name).node_only(server.addresses().listen.to_string());
+        let client = Client::connect_with(options).await.unwrap();
+        sessions(&client, 2).await;
+        clients.push(client);
+    }
+    let change = SettingsChange { replicas: Some(3), confirms: Some(3), ..Default::default() };
+    clients[0].create_queue("orders", change).await.unwrap();
+    let queue = clients[0].queue("orders").unwrap();
+    for number in 0..20 {
+        let confirmed = queue.send(format!("order {number}")).await.unwrap();
+        assert_eq!(confirmed.copies, 3);
+    }
+    let mut left = 20;
+    while left > 0 {
+        let queue = clients[2].queue("orders").unwrap();
+        for delivery in queue.receive(10, Duration::from_secs(5)).await.unwrap() {
+            delivery.delete().await.unwrap();
+            left -= 1;
+        }
+    }
+    for client in &clients {
+        client.close().await;
+    }
+    for server in others.into_iter().chain([seed]) {
+        server.stop().await.unwrap();
+    }
+}
