@@ -310,7 +310,9 @@ impl Membership {
     fn note(&mut self, now: Mono, out: &mut Vec<Output>) {
         let Lag::Late { by, pause } = self.pace.note(now, self.timers.first_due()) else { return };
         // One round trip on top: answers that wait in the sockets are read before any probe ends.
-        self.timers.shift(now, by + self.config.probe_rtt, self.config.suspicion);
+        // A lag below one probe costs a suspect no more than one chance to object.
+        let anew = (by > self.config.probe_period).then_some(self.config.suspicion);
+        self.timers.shift(now, by + self.config.probe_rtt, anew);
         if pause > self.config.suspicion {
             self.moments.links_forgiven_until = Some(now.plus(self.config.suspicion * 2));
             out.push(Output::Paused);

@@ -155,9 +155,7 @@ impl Membership {
     /// Tells a node that speaks under an old generation what it is known as: it cannot learn that
     /// from anybody who ignores it.
     pub(super) fn correct(&mut self, now: Mono, src: &Identity, out: &mut Vec<Output>) {
-        let mut known = self.swim.iter_membership_state().map(|member| *member.id());
-        let newer = known.find(|id| id.node == src.node && id.win_addr_conflict(src));
-        let Some(newer) = newer else { return };
+        let Some(newer) = self.newer_than(src) else { return };
         let mut told = Told::default();
         let announced = self.swim.announce(newer, &mut told);
         // Addressed to the claim that wins, carried to the node that lost.
@@ -170,6 +168,11 @@ impl Membership {
         if let Err(error) = announced {
             self.survive(now, &error, out);
         }
+    }
+
+    fn newer_than(&self, src: &Identity) -> Option<Identity> {
+        let mut known = self.swim.iter_membership_state().map(|member| *member.id());
+        known.find(|id| id.node == src.node && id.win_addr_conflict(src))
     }
 
     fn active(&self, node: NodeId) -> Option<(Identity, u16)> {

@@ -76,13 +76,17 @@ impl Timers {
         self.entries.retain(|_, entry| !unwanted(&entry.task));
     }
 
-    /// Moves everything by `by`. Suspicions begin anew: the suspect could object while nobody here
-    /// listened. They do so a few times only, or a node that always lags would suspect for ever.
-    pub(super) fn shift(&mut self, now: Mono, by: Duration, suspicion: Duration) {
+    /// Moves everything by `by`. With a suspicion time, suspicions begin anew: the suspect could
+    /// object while nobody here listened. They do so a few times only, or a node that always lags
+    /// would suspect for ever.
+    pub(super) fn shift(&mut self, now: Mono, by: Duration, suspicion: Option<Duration>) {
         let entries = std::mem::take(&mut self.entries);
         for ((due, number), mut entry) in entries {
             let mut due = due.plus(by);
-            if entry.task.is_suspicion() && entry.renewed < RENEWALS_MAX {
+            if let Some(suspicion) = suspicion
+                && entry.task.is_suspicion()
+                && entry.renewed < RENEWALS_MAX
+            {
                 entry.renewed += 1;
                 due = due.max(now.plus(suspicion));
             }
@@ -124,11 +128,11 @@ mod tests {
         let mut now = Mono(0);
         for _ in 0..RENEWALS_MAX {
             now = now.plus(MS * 9);
-            timers.shift(now, MS, MS * 100);
+            timers.shift(now, MS, Some(MS * 100));
             assert_eq!(timers.first_due(), Some(now.plus(MS * 100)));
         }
         let before = timers.first_due().unwrap();
-        timers.shift(now.plus(MS * 50), MS, MS * 100);
+        timers.shift(now.plus(MS * 50), MS, Some(MS * 100));
         assert_eq!(timers.first_due(), Some(before.plus(MS)));
     }
 }
