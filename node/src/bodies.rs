@@ -125,9 +125,8 @@ impl Bodies {
     /// The content of this message, if it is here.
     pub(crate) fn content(&self, key: &MessageKey, label: &Label) -> Option<Bytes> {
         let bodies = self.contents.get(key)?;
-        let right = |body: &&Body| {
-            body.crc == label.crc && body.content.len() == label.content_length()
-        };
+        let right =
+            |body: &&Body| body.crc == label.crc && body.content.len() == label.content_length();
         bodies.iter().find(right).map(|body| body.content.clone())
     }
 

@@ -25,10 +25,7 @@ impl Clocks {
     /// Reads both.
     pub(crate) fn now(&self) -> Now {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        Now {
-            mono: Mono(nanos(self.start.elapsed() + HEAD_START)),
-            wall: Wall(nanos(wall)),
-        }
+        Now { mono: Mono(nanos(self.start.elapsed() + HEAD_START)), wall: Wall(nanos(wall)) }
     }
 
     /// When it will be this late.

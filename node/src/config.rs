@@ -273,7 +273,7 @@ impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, name) = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")]
             .into_iter()
-            .find(|(unit, _)| self.0 >= *unit && self.0 % unit == 0)
+            .find(|(unit, _)| self.0 >= *unit && self.0.is_multiple_of(*unit))
             .unwrap_or((1, "B"));
         write!(f, "{}{name}", self.0 / unit)
     }
@@ -303,11 +303,7 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-fn size(
-    said: Option<Size>,
-    option: &'static str,
-    default: usize,
-) -> Result<usize, ConfigError> {
+fn size(said: Option<Size>, option: &'static str, default: usize) -> Result<usize, ConfigError> {
     let Some(Size(bytes)) = said else { return Ok(default) };
     let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes >= MIB);
     bytes.ok_or(ConfigError::Bad { option, why: "is at least 1MiB" })
@@ -334,7 +330,8 @@ fn reachable(
 }
 
 fn has_port(seed: &str) -> bool {
-    seed.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+    seed.rsplit_once(':')
+        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
 }
 
 const MIB: usize = 1024 * 1024;

@@ -24,6 +24,7 @@ use gaggle_core::{Node, OpenError};
 use thiserror::Error;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::{oneshot, watch};
+use tokio::time::sleep;
 
 use crate::bodies::Bodies;
 use crate::clocks::Clocks;
@@ -34,7 +35,6 @@ use crate::net::{Network, Own};
 use crate::shutdown;
 use crate::store::{Store, StoreError, StoreSource, Threads, supervised};
 use life::{End, Life, Parts, Sources};
-
 
 /// Why a node ended by itself. What it had confirmed is on its disk.
 #[derive(Debug, Error)]
@@ -77,9 +77,8 @@ impl Driver {
         let (done, opened) = oneshot::channel();
         thread::Builder::new().name("gaggle-open".to_owned()).spawn(move || {
             let opened = supervised(|| source.open()).map_err(DriveError::from).and_then(|store| {
-                let node = supervised(|| {
-                    store.read_all(|rows| Node::open(config, clocks.now(), rows))
-                })??;
+                let node =
+                    supervised(|| store.read_all(|rows| Node::open(config, clocks.now(), rows)))??;
                 Ok(Opened { node, store })
             });
             // Nobody waits any more when the start was given up.
@@ -128,12 +127,27 @@ impl Driver {
                     if failures > FAILURES_MAX {
                         return Err(error.into());
                     }
-                    self.store.forget_pages();
                 }
             }
-            opened = self.open().await?;
+            opened = self.reopen(&mut failures).await?;
         }
         unreachable!("lives are counted in 64 bits")
+    }
+
+    /// Opens a store that failed, which may fail again.
+    async fn reopen(&self, failures: &mut u32) -> Result<Opened, DriveError> {
+        loop {
+            self.store.forget_pages();
+            match self.open().await {
+                Ok(opened) => return Ok(opened),
+                Err(error) if *failures >= FAILURES_MAX => return Err(error),
+                Err(error) => {
+                    *failures += 1;
+                    tracing::error!(%error, failures, "the store cannot be opened again yet");
+                    sleep(REOPEN_PAUSE).await;
+                }
+            }
+        }
     }
 
     fn life(&self, opened: Opened, number: u64) -> Result<Life, DriveError> {
@@ -161,5 +175,7 @@ pub(crate) async fn close(life: Life) -> Result<(), StoreError> {
 
 /// Failures in a row that are survived.
 const FAILURES_MAX: u32 = 5;
+/// A disk that is busy failing gets a moment.
+const REOPEN_PAUSE: Duration = Duration::from_millis(500);
 /// A life that lasted so long was a good one.
 const STABLE: Duration = Duration::from_mins(1);

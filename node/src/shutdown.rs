@@ -11,7 +11,10 @@
 
 use std::sync::Arc;
 
-use crate::driver::{self, life::{Life, Sources}};
+use crate::driver::{
+    self,
+    life::{Life, Sources},
+};
 use crate::net::Network;
 use crate::store::StoreError;
 

@@ -291,11 +291,7 @@ impl Life {
         }
     }
 
-    fn report(
-        &mut self,
-        report: ThreadsEvent<Word>,
-        dials: &mut Dials,
-    ) -> Result<(), StoreError> {
+    fn report(&mut self, report: ThreadsEvent<Word>, dials: &mut Dials) -> Result<(), StoreError> {
         match report {
             ThreadsEvent::Committed { took } => {
                 self.commits.ended(took);
@@ -310,14 +306,7 @@ impl Life {
                 self.handle(Event::Loaded { load, rows, end }, dials);
             }
             ThreadsEvent::Read(wanted) => {
-                if let Some(path) = wanted.word.path() {
-                    if let Some(count) = self.reading.get_mut(&path) {
-                        *count -= 1;
-                        if *count == 0 {
-                            self.reading.remove(&path);
-                        }
-                    }
-                }
+                self.read(wanted.word.path());
                 self.voice(wanted);
             }
             ThreadsEvent::Failed(error) => return Err(error),
@@ -326,6 +315,15 @@ impl Life {
             self.handle(Event::BodyLost(key), dials);
         }
         Ok(())
+    }
+
+    /// The reader is done with one word of this stream.
+    fn read(&mut self, path: Option<Path>) {
+        let Some(path) = path else { return };
+        let left = self.reading.remove(&path).map_or(0, |count| count - 1);
+        if left > 0 {
+            self.reading.insert(path, left);
+        }
     }
 
     fn handle(&mut self, event: Event, dials: &mut Dials) {

@@ -104,8 +104,7 @@ impl Word {
         let left_out = match &mut self {
             Self::Answer { response: Response::Deliveries { deliveries }, .. }
             | Self::Envelope {
-                envelope:
-                    Envelope::Grant { deliveries, .. } | Envelope::Peeked { deliveries, .. },
+                envelope: Envelope::Grant { deliveries, .. } | Envelope::Peeked { deliveries, .. },
                 ..
             } => {
                 leave_out(deliveries, &gone);

@@ -192,7 +192,8 @@ async fn carry(
         }
     };
     let pile = Pile::new(PILE_MAX);
-    let (control_outbox, control_writer) = Outbox::new(control.writing, pile.clone(), &network.writers);
+    let (control_outbox, control_writer) =
+        Outbox::new(control.writing, pile.clone(), &network.writers);
     let (copies_outbox, copies_writer) = Outbox::new(copies.writing, pile, &network.writers);
     let corridor = Link {
         connection: connection.clone(),
@@ -233,16 +234,16 @@ async fn read(network: Arc<Network>, link: LinkId, mut stream: Inbox) -> Result<
         match read {
             Ok(More::Maybe) => {}
             Ok(More::Never) | Err(InboxError::Cut | InboxError::Lost(_)) => return Ok(()),
-            Err(InboxError::Frame(_)) => return Err(Close::BadFrame),
+            Err(InboxError::Frame(e)) => { eprintln!("FRAME {e}"); return Err(Close::BadFrame) }
         }
     }
 }
 
 fn parse(frame: Frame) -> Result<Said, Close> {
-    let envelope: Envelope = frame.header().map_err(|_| Close::BadFrame)?;
+    let envelope: Envelope = frame.header().map_err(|e| {eprintln!("HEADER {e} {frame:?}"); Close::BadFrame})?;
     let messages = envelope.messages();
     let labels = messages.iter().map(|(_, label)| label);
-    let contents = frame.contents(labels).map_err(|_| Close::BadFrame)?;
+    let contents = frame.contents(labels).map_err(|e| {eprintln!("CONTENTS {e} {envelope:?} {frame:?}"); Close::BadFrame})?;
     let whole = messages.iter().zip(&contents).all(|((_, label), content)| label.matches(content));
     if whole { Ok(Said { envelope, contents }) } else { Err(Close::BadFrame) }
 }

@@ -21,9 +21,7 @@ pub(crate) fn parse(frame: Frame) -> Result<Asked, Close> {
         return Err(Close::BadFrame);
     }
     let contents = match &body {
-        Request::Send { labels, .. } => {
-            frame.contents(labels).map_err(|_| Close::BadFrame)?
-        }
+        Request::Send { labels, .. } => frame.contents(labels).map_err(|_| Close::BadFrame)?,
         _ if frame.has_contents() => return Err(Close::BadFrame),
         _ => Vec::new(),
     };

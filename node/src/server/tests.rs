@@ -1,6 +1,8 @@
 //! Nodes on loopback: clients that behave, clients that do not, and links between nodes.
 
+mod disk;
 mod hostile;
+mod raw;
 mod served;
 
 use std::path::Path;

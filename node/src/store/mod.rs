@@ -172,15 +172,13 @@ impl Store {
         let table = transaction.open_table(ROWS).map_err(redb::Error::from)?;
         let mut range = table.iter().map_err(redb::Error::from)?;
         let mut failed = None;
-        let mut rows = std::iter::from_fn(|| match range.next()? {
+        let read = reader(&mut std::iter::from_fn(|| match range.next()? {
             Ok((key, value)) => Some(to_row(key.value(), value.value())),
             Err(error) => {
                 failed = Some(redb::Error::from(error));
                 None
             }
-        });
-        let read = reader(&mut rows);
-        drop(rows);
+        }));
         failed.map_or(Ok(read), |error| Err(error.into()))
     }
 
@@ -282,9 +280,10 @@ fn present_content(
         return Ok(None);
     };
     let label = MessageRecord::decode(key, value.value()).map(|record| record.label);
-    Ok(label.ok().filter(|label| is_right(*label)).and_then(|label| {
-        checked_content(key, &label, value.value()).map(Bytes::copy_from_slice)
-    }))
+    Ok(label
+        .ok()
+        .filter(|label| is_right(*label))
+        .and_then(|label| checked_content(key, &label, value.value()).map(Bytes::copy_from_slice)))
 }
 
 fn to_row(key: &[u8], value: &[u8]) -> Row {

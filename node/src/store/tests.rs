@@ -67,7 +67,9 @@ fn a_page_says_whether_more_follows() {
 #[test]
 fn all_rows_come_in_key_order_with_the_id_of_the_store() {
     let store = in_memory();
-    store.commit(&[message(9, "b").3, message(3, "a").3, put(Key::Meta(meta::BOOT), b"1")]).unwrap();
+    store
+        .commit(&[message(9, "b").3, message(3, "a").3, put(Key::Meta(meta::BOOT), b"1")])
+        .unwrap();
     let keys: Vec<_> = store.read_all(|rows| rows.map(|row| row.key).collect()).unwrap();
     assert_eq!(keys.len(), 4);
     assert!(keys.is_sorted());
@@ -79,10 +81,9 @@ fn a_range_is_deleted_and_nothing_beside_it() {
     let store = in_memory();
     let other = put(Key::Queue(queue(1)), b"entry");
     store.commit(&[message(1, "a").3, message(2, "b").3, other]).unwrap();
-    let gone = rows_of_queue(queue(1)).into_iter().map(|(from, to)| Change {
-        write: Write::DeleteRange { from, to },
-        content: None,
-    });
+    let gone = rows_of_queue(queue(1))
+        .into_iter()
+        .map(|(from, to)| Change { write: Write::DeleteRange { from, to }, content: None });
     store.commit(&gone.collect::<Vec<_>>()).unwrap();
     let rows = store.read_all(|rows| rows.count()).unwrap();
     assert_eq!(rows, 2, "the entry of the queue and the id of the store");
@@ -93,8 +94,7 @@ fn a_message_keeps_its_content_when_only_its_header_changes() {
     let store = in_memory();
     let (key, label, content, change) = message(5, "hello");
     store.commit(&[change]).unwrap();
-    let record =
-        MessageRecord { label, accepted: key.stamp, holders: vec![NodeId(1), NodeId(2)] };
+    let record = MessageRecord { label, accepted: key.stamp, holders: vec![NodeId(1), NodeId(2)] };
     let write = Write::PutMessage { key, header: record.encode(&key), label };
     store.commit(&[Change { write, content: None }]).unwrap();
     assert_eq!(store.read(&[(key, label)]).unwrap(), [Some(content)]);

@@ -142,9 +142,7 @@ impl<W: Send + 'static> Threads<W> {
 }
 
 /// Runs something of redb so that a panic in it is an error.
-pub(crate) fn supervised<T>(
-    work: impl FnOnce() -> Result<T, StoreError>,
-) -> Result<T, StoreError> {
+pub(crate) fn supervised<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());

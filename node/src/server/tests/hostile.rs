@@ -1,1 +1,192 @@
 //! Clients that do not behave: each is closed with a reason, and nobody else notices.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use gaggle_client::Client;
+use gaggle_wire::frame;
+use gaggle_wire::{
+    Attempt, Message, ProcessId, QueueId, Refusal, Request, RequestFrame, Response, SettingsChange,
+    Stamp, VERSION,
+};
+
+use super::raw::{Raw, closed, code, dial, hello, unique};
+use super::*;
+use crate::net::close::Close;
+use crate::net::tls::PEER_ALPN;
+
+/// A client that behaves is served while `others` misbehave.
+async fn still_serves(house: &House, server: &Server) {
+    let name = format!("well-{}", unique());
+    let client = Client::connect_with(house.options(server, &name)).await.unwrap();
+    client.create_queue("still", SettingsChange::default()).await.unwrap();
+    client.queue("still").unwrap().send("x").await.unwrap();
+    client.close().await;
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_frame_close_the_connection() {
+    let house = House::new();
+    let server = house.start(1, &[]).await;
+    let random: Vec<u8> =
+        (0..2000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let mut damaged =
+        frame::encode(&RequestFrame { request: 1, body: hello(VERSION) }, []).to_vec();
+    damaged[14] ^= 1;
+    let long = u32::MAX.to_be_bytes().to_vec();
+    let large = vec![0, 0, 0x20, 0];
+    for bytes in [random, damaged, long, large] {
+        let mut raw = Raw::dial(&house, &server).await;
+        raw.send.write_all(&bytes).await.unwrap();
+        assert_eq!(raw.closed().await, code(Close::BadFrame), "{:?}", &bytes[..4]);
+    }
+    assert_eq!(server.closes().of(Close::BadFrame), 4);
+    still_serves(&house, &server).await;
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_first_frame_must_be_a_hello_of_this_version() {
+    let house = House::new();
+    let server = house.start(1, &[]).await;
+    let mut other = Raw::dial(&house, &server).await;
+    other.ask(1, Request::Status, &[]).await;
+    assert_eq!(other.closed().await, code(Close::BadHello));
+    let mut nameless = Raw::dial(&house, &server).await;
+    nameless.ask(1, Request::Hello { version: VERSION, process: ProcessId(0) }, &[]).await;
+    assert_eq!(nameless.closed().await, code(Close::BadHello));
+    let mut later = Raw::dial(&house, &server).await;
+    later.ask(5, hello(VERSION + 1), &[]).await;
+    let refused = later.answer().await;
+    let refusal = Refusal::UnsupportedVersion { version: VERSION };
+    assert_eq!((refused.request, refused.body), (5, Response::Refused(refusal)));
+    assert_eq!(later.closed().await, code(Close::BadVersion));
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn who_says_no_hello_in_time_is_closed_and_nobody_waits_for_it() {
+    let house = House::new();
+    let server = house.start(1, &[]).await;
+    let start = Instant::now();
+    let silent = Raw::dial(&house, &server).await;
+    let mut slow = Raw::dial(&house, &server).await;
+    let bytes = frame::encode(&RequestFrame { request: 1, body: hello(VERSION) }, []);
+    let dripping = async {
+        for byte in &bytes[..bytes.len() - 1] {
+            if slow.send.write_all(&[*byte]).await.is_err() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        slow.closed().await
+    };
+    let (first, second, ()) =
+        tokio::join!(silent.closed(), dripping, still_serves(&house, &server));
+    assert_eq!((first, second), (code(Close::NoHello), code(Close::NoHello)));
+    assert!(start.elapsed() >= Duration::from_secs(4));
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_certificate_does_not_open_the_corridor() {
+    let house = House::new();
+    let server = house.start(1, &[]).await;
+    let (_endpoint, connection) = dial(&house, &server, PEER_ALPN).await;
+    assert_eq!(closed(&connection).await, code(Close::NotAllowed));
+    assert_eq!(server.closes().of(Close::NotAllowed), 1);
+    still_serves(&house, &server).await;
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_damaged_content_is_refused_and_the_connection_stays() {
+    let house = House::new();
+    let server = house.start(1, &[]).await;
+    let mut raw = Raw::greeted(&house, &server).await;
+    let stamp = Stamp { time: 1, count: 0, process: ProcessId(7) };
+    let (label, _) = Message::new("body").pack(1, stamp, 0).unwrap();
+    let send = Request::Send {
+        queue: QueueId(stamp),
+        partition: 0,
+        attempt: Attempt::First,
+        within_ms: 1000,
+        labels: vec![label],
+    };
+    raw.ask(2, send, &[Bytes::from_static(b"BODY")]).await;
+    let refused = raw.answer().await;
+    assert_eq!(refused.body, Response::Refused(Refusal::ContentDamaged));
+    raw.ask(3, Request::Status, &[]).await;
+    assert!(matches!(raw.answer().await.body, Response::Status(_)));
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_frame_that_is_cut_off_is_as_if_never_sent() {
+    let house = House::new();
+    let server = house.start(1, &[]).await;
+    let mut raw = Raw::greeted(&house, &server).await;
+    let queue = gaggle_wire::QueueName::parse("cut").unwrap();
+    let body = Request::CreateQueue { name: queue.clone(), change: SettingsChange::default() };
+    let whole = frame::encode(&RequestFrame { request: 2, body }, []);
+    let (mut second, _answers) = raw.connection.open_bi().await.unwrap();
+    second.write_all(&whole[..whole.len() - 1]).await.unwrap();
+    second.finish().unwrap();
+    second.stopped().await.unwrap();
+    raw.ask(3, Request::DescribeQueue { name: queue }, &[]).await;
+    let answer = raw.answer().await;
+    assert!(matches!(answer.body, Response::Refused(Refusal::QueueNotFound { .. })));
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_closed_before_it_fills_the_memory() {
+    let house = House::new();
+    let server = house.start(1, &[]).await;
+    let client = Client::connect_with(house.options(&server, "writer")).await.unwrap();
+    client.create_queue("large", SettingsChange::default()).await.unwrap();
+    let queue = client.queue("large").unwrap();
+    for _ in 0..60 {
+        queue.send(vec![7_u8; 900_000]).await.unwrap();
+    }
+    let mut raw = Raw::greeted(&house, &server).await;
+    let name = gaggle_wire::QueueName::parse("large").unwrap();
+    raw.ask(2, Request::Consume { queue: name, visibility_ms: None, credit: 1000 }, &[]).await;
+    assert_eq!(raw.closed().await, code(Close::NotReading));
+    // What it was given goes to others.
+    let got = queue.receive(1, Duration::from_secs(5)).await.unwrap();
+    assert_eq!(got.len(), 1);
+    drop(got);
+    client.close().await;
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn there_are_no_more_clients_than_there_may_be() {
+    let house = House::new();
+    let mut config = house.config(1, &[]);
+    config.limits.clients_max = 1;
+    let server = Server::start(config).await.unwrap();
+    let first = Raw::greeted(&house, &server).await;
+    let second = Raw::dial(&house, &server).await;
+    assert_eq!(second.closed().await, code(Close::TooMany));
+    drop(first);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_finishes_streams_before_it_closes_connections() {
+    let house = House::new();
+    let server = house.start(1, &[]).await;
+    let mut raw = Raw::greeted(&house, &server).await;
+    let stopping = tokio::spawn(server.stop());
+    loop {
+        match raw.receive.read_chunk(1024, true).await {
+            Ok(Some(_)) => {}
+            Ok(None) => break,
+            Err(error) => panic!("not finished: {error}"),
+        }
+    }
+    assert_eq!(raw.closed().await, code(Close::Stopping));
+    stopping.await.unwrap().unwrap();
+}
