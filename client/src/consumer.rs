@@ -38,7 +38,8 @@ impl ConsumerBuilder {
         Self { queue, handle, credit: CREDIT, visibility: None }
     }
 
-    /// How many deliveries may wait here to be taken; 64 unless it is set, at least 1.
+    /// How many deliveries may wait here to be taken; 64 unless it is set, at least 1. Their
+    /// leases run while they wait, so where the work on one is long, let few of them wait.
     pub fn credit(mut self, deliveries: u64) -> Self {
         self.credit = deliveries.max(1);
         self
@@ -113,7 +114,8 @@ impl Consumer {
     }
 
     /// Works on the messages, `concurrency` at a time, until the stream ends: what `work` returns
-    /// `Ok` for is deleted, what fails or panics is released. Leases are extended meanwhile.
+    /// `Ok` for is deleted, what fails or panics is released. Leases are extended meanwhile, and
+    /// closing the client ends the stream and waits for work that was begun.
     ///
     /// # Errors
     /// What ended the stream, if it was not closed. Work that was begun is finished before.
@@ -173,11 +175,13 @@ impl Stream for Consumer {
         loop {
             let Poll::Ready(take) = self.shelf.poll_take(context) else { return Poll::Pending };
             match take {
-                Take::One(delivered, tell) => {
+                Take::One(delivered, arrived, tell) => {
                     if tell {
                         self.handle.tell(Command::Taken { consumer: self.consumer });
                     }
-                    match Delivery::unpack(delivered, self.handle.clone()) {
+                    match Delivery::unpack(delivered, arrived, self.handle.clone()) {
+                        // Others have it by now.
+                        Ok(delivery) if delivery.is_expired() => drop(delivery.into_parts()),
                         Ok(delivery) => return Poll::Ready(Some(Ok(delivery))),
                         Err(error) => tracing::error!(%error, "a damaged delivery is skipped"),
                     }
@@ -215,7 +219,6 @@ impl Job {
     /// Dropping the delivery half-way (the work panicked, the runtime ends) releases it.
     async fn finish<E: fmt::Display>(self, work: impl Future<Output = Result<(), E>>) {
         let result = work.await;
-        drop(self.lease);
         let settled = match result {
             Ok(()) => self.delivery.delete().await.err().map(|error| error.to_string()),
             Err(error) => {
@@ -227,6 +230,8 @@ impl Job {
         if let Some(error) = settled {
             tracing::warn!(error, "a message could not be settled; it may come again");
         }
+        // Last, because closing the client waits for kept leases.
+        drop(self.lease);
     }
 }
 

@@ -50,7 +50,11 @@ pub enum Deleted {
 
 impl Delivery {
     /// Makes one of what came; refused when the content is not what the label was made for.
-    pub(crate) fn unpack(delivered: Delivered, handle: Handle) -> Result<Self, MessageError> {
+    pub(crate) fn unpack(
+        delivered: Delivered,
+        arrived: Instant,
+        handle: Handle,
+    ) -> Result<Self, MessageError> {
         let (label, content) = delivered;
         if !label.label.matches(&content) {
             return Err(MessageError::BadHead);
@@ -64,9 +68,8 @@ impl Delivery {
             accepted: label.accepted,
             delivery_count: label.receipt.delivery,
         };
-        let now = crate::clock::instant();
         let held = Some((received, label.receipt));
-        Ok(Self { held, lease_end: now + lease, lease, handle })
+        Ok(Self { held, lease_end: arrived + lease, lease, handle })
     }
 
     fn held(&self) -> &(Received, Receipt) {
@@ -113,6 +116,11 @@ impl Delivery {
     #[must_use]
     pub fn lease_remaining(&self) -> Duration {
         self.lease_end.saturating_duration_since(crate::clock::instant())
+    }
+
+    /// Whether the lease ended before anything could be done.
+    pub(crate) fn is_expired(&self) -> bool {
+        !self.lease.is_zero() && self.lease_remaining().is_zero()
     }
 
     /// How long the lease was when it began or was last extended.

@@ -99,7 +99,8 @@ impl Queue {
         let Answer { response: Response::Deliveries { deliveries }, contents } = answer else {
             return Vec::new();
         };
-        let unpack = |delivered| match Delivery::unpack(delivered, self.handle.clone()) {
+        let now = crate::clock::instant();
+        let unpack = |delivered| match Delivery::unpack(delivered, now, self.handle.clone()) {
             Ok(delivery) => Some(delivery),
             Err(error) => {
                 tracing::error!(%error, "a damaged delivery is skipped");

@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use gaggle_client_core::Delivered;
 
@@ -19,7 +20,8 @@ pub(crate) struct Shelf(Mutex<Contents>);
 
 #[derive(Default)]
 struct Contents {
-    waiting: VecDeque<Delivered>,
+    /// With the time of arrival, from which their leases run.
+    waiting: VecDeque<(Delivered, Instant)>,
     /// Which opening of the consumer these came from.
     run: u64,
     /// How many of that run were taken.
@@ -32,8 +34,8 @@ struct Contents {
 
 /// What became of an attempt to take something.
 pub(crate) enum Take {
-    /// This one, and whether the owner must be told.
-    One(Delivered, bool),
+    /// This one, when it came, and whether the owner must be told.
+    One(Delivered, Instant, bool),
     /// No more will come, for this reason, which is told once.
     End(Option<ReceiveError>),
 }
@@ -46,10 +48,10 @@ impl Shelf {
     /// Takes the next delivery.
     pub(crate) fn poll_take(&self, waker: &Context<'_>) -> Poll<Take> {
         let mut contents = self.lock();
-        if let Some(delivered) = contents.waiting.pop_front() {
+        if let Some((delivered, arrived)) = contents.waiting.pop_front() {
             contents.taken += 1;
             let tell = std::mem::replace(&mut contents.told, false);
-            return Poll::Ready(Take::One(delivered, tell));
+            return Poll::Ready(Take::One(delivered, arrived, tell));
         }
         if let Some(reason) = &mut contents.ended {
             return Poll::Ready(Take::End(reason.take()));
@@ -60,6 +62,7 @@ impl Shelf {
 
     /// Puts a batch on the shelf.
     pub(crate) fn put(&self, run: u64, batch: Vec<Delivered>) {
+        let now = crate::clock::instant();
         let mut contents = self.lock();
         if contents.run != run {
             contents.run = run;
@@ -67,7 +70,7 @@ impl Shelf {
             contents.told = true;
             contents.waiting.clear();
         }
-        contents.waiting.extend(batch);
+        contents.waiting.extend(batch.into_iter().map(|delivered| (delivered, now)));
         let waker = contents.waker.take();
         drop(contents);
         if let Some(waker) = waker {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gaggle_wire::{ProcessId, QueueName, Request, Response, ResponseFrame, Welcome};
+use gaggle_wire::{ProcessId, QueueName, Request, Response, ResponseFrame, Retry, Welcome};
 
 use crate::asks::Asks;
 use crate::clock::StampClock;
@@ -66,13 +66,15 @@ impl Core {
         self.desk.timers.next()
     }
 
-    /// Whether every send and settlement has its result and every consumer has ended.
+    /// Whether every send and settlement has its result, every consumer has ended and no lease is
+    /// kept.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.sender.is_idle()
             && self.queues.is_idle()
             && self.settlements.is_idle()
             && self.consumers.is_idle()
+            && self.leases.is_idle()
     }
 
     /// Something happens. What is to be done is appended to the effects, to be done in order.
@@ -105,7 +107,8 @@ impl Core {
         std::mem::swap(&mut self.desk.effects, effects);
     }
 
-    fn send(&mut self, parcel: Parcel) {
+    fn send(&mut self, mut parcel: Parcel) {
+        parcel.within = parcel.within.min(self.desk.config.resend_window);
         let Some(known) = self.queues.known(&parcel.queue) else {
             let name = Arc::clone(&parcel.queue);
             if self.queues.wait(&mut self.desk, parcel) == Resolve::Ask {
@@ -229,7 +232,9 @@ impl Core {
         match under_way.purpose {
             Purpose::Hello => {
                 if let Response::Refused(refusal) = body {
-                    desk.effects.push(Effect::Rejected(refusal));
+                    if refusal.retry() == Retry::Never {
+                        desk.effects.push(Effect::Rejected(refusal));
+                    }
                     self.hang_up(link);
                 }
             }

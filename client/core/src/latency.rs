@@ -35,6 +35,36 @@ impl Latency {
     }
 }
 
+/// How many hedges may be made against nodes that are slow but alive. When all of them are slow,
+/// asking twice only makes them slower.
+#[derive(Debug)]
+pub(crate) struct Hedges(u32);
+
+impl Default for Hedges {
+    fn default() -> Self {
+        Self(SAVED_MAX)
+    }
+}
+
+impl Hedges {
+    /// An attempt was made.
+    pub(crate) fn earn(&mut self) {
+        self.0 = (self.0 + 1).min(SAVED_MAX);
+    }
+
+    /// Whether there may be one more.
+    pub(crate) fn spend(&mut self) -> bool {
+        let rest = self.0.checked_sub(COST);
+        self.0 = rest.unwrap_or(self.0);
+        rest.is_some()
+    }
+}
+
+/// One attempt in twenty may be a hedge: five times what a p99 asks for.
+const COST: u32 = 20;
+/// Ten at once: more than one lost packet holds up.
+const SAVED_MAX: u32 = 10 * COST;
+
 /// Enough for a p99, few enough to follow a change within a second of light load.
 const KEPT: usize = 200;
 /// The sort is then a few nanoseconds per answer.

@@ -44,6 +44,10 @@ impl Leases {
         self.set_due(desk, lease, desk.now.mono + remaining / 2);
     }
 
+    pub(crate) fn is_idle(&self) -> bool {
+        self.kept.is_empty()
+    }
+
     pub(crate) fn unkeep(&mut self, desk: &mut Desk, lease: u64) {
         if let Some(due) = self.kept.remove(&lease).and_then(|kept| kept.due) {
             self.due.remove(&(due, lease));
@@ -82,7 +86,8 @@ impl Leases {
             kept.end = desk.now.mono + remaining;
             self.set_due(desk, lease, desk.now.mono + remaining / 2);
         } else {
-            self.kept.remove(&lease);
+            // The work goes on, and so does the wait for it; there is only nothing to extend.
+            kept.due = None;
         }
     }
 

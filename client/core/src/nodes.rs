@@ -38,6 +38,8 @@ struct Link {
     owed: u32,
     /// Since when nothing was heard although an answer is owed, or since the dialling.
     silent_since: Duration,
+    /// When something was heard last.
+    heard: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +160,12 @@ impl Nodes {
         }
     }
 
+    /// Whether this node has said anything after that moment.
+    pub(crate) fn heard_after(&self, node: NodeId, moment: Duration) -> bool {
+        let link = self.link_of(node).and_then(|link| self.links.get(&link));
+        link.is_some_and(|link| link.heard > moment)
+    }
+
     /// Names a new connection to each place that one is wanted to.
     pub(crate) fn dial(
         &mut self,
@@ -195,7 +203,7 @@ impl Nodes {
             }
         };
         let state = State::Dialling;
-        self.links.insert(link, Link { target, state, owed: 0, silent_since: now });
+        self.links.insert(link, Link { target, state, owed: 0, silent_since: now, heard: now });
         timers.set(Timer::Link(link), now + config.greeting_timeout);
         (link, target)
     }
@@ -314,6 +322,7 @@ impl Nodes {
     pub(crate) fn heard(&mut self, link: u64, now: Duration) {
         let Some(link) = self.links.get_mut(&link) else { return };
         link.silent_since = now;
+        link.heard = now;
         if let State::Up(node) = link.state
             && let Some(peer) = self.peers.get_mut(&node)
         {

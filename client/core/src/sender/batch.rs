@@ -30,6 +30,7 @@ pub(super) struct Batch {
 pub(super) struct Flight {
     pub(super) request: u64,
     pub(super) node: NodeId,
+    pub(super) sent: Duration,
     /// Positions of the messages that it carries.
     pub(super) carries: Vec<usize>,
 }

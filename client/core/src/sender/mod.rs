@@ -24,7 +24,7 @@ use gaggle_wire::{Attempt, NodeId, QueueId, Refusal, Request, Response};
 
 use crate::desk::{Desk, Outbound, Purpose};
 use crate::event::Stream;
-use crate::latency::Latency;
+use crate::latency::{Hedges, Latency};
 use crate::parcel::Parcel;
 use crate::random::mix;
 use crate::timers::Timer;
@@ -45,6 +45,7 @@ pub(crate) struct Sender {
     parked: BTreeSet<u64>,
     last_batch: u64,
     latency: Latency,
+    hedges: Hedges,
     /// Messages whose queue is gone, for whoever resolves names.
     astray: Vec<Stray>,
 }
@@ -87,13 +88,12 @@ impl Stray {
 impl Sender {
     /// Takes a message for a partition. It is numbered and stamped now and leaves at the flush.
     pub(crate) fn accept(&mut self, desk: &mut Desk, key: LaneKey, parcel: Parcel) {
-        let within = parcel.within.min(desk.config.resend_window);
         let item = Item {
             ticket: parcel.ticket,
             key: parcel.key,
             label: parcel.label,
             content: parcel.content,
-            deadline: desk.now.mono + within,
+            deadline: desk.now.mono + parcel.within,
             doubt: false,
             renewed: false,
             last: None,
@@ -190,8 +190,9 @@ impl Sender {
         let purpose = Purpose::Batch(id);
         let outbound = Outbound { stream: Stream::Sends, body, contents, purpose };
         let request = desk.ask_node(node, outbound);
-        batch.flights.push(Flight { request, node, carries });
+        batch.flights.push(Flight { request, node, sent: now, carries });
         batch.attempts += 1;
+        self.hedges.earn();
         let hedge_after = self.latency.hedge_after(&desk.config);
         batch.next_attempt = now + patience(hedge_after, batch.flights.len());
         self.watch_batch(desk, id);
@@ -219,13 +220,19 @@ impl Sender {
             return self.attempt(desk, id, &avoid);
         }
         let asked = batch.asked();
-        for node in &asked {
-            desk.nodes.doubt(*node);
+        let mut silent = false;
+        for flight in &batch.flights {
+            let long = now.saturating_sub(flight.sent) >= SLOW_MAX;
+            if long || !desk.nodes.heard_after(flight.node, flight.sent) {
+                desk.nodes.doubt(flight.node);
+                silent = true;
+            }
         }
-        if desk.nodes.pick_other(batch.partition.into(), &asked).is_some() {
+        let other = desk.nodes.pick_other(batch.partition.into(), &asked).is_some();
+        if other && (silent || self.hedges.spend()) {
             self.attempt(desk, id, &asked);
         } else {
-            batch.next_attempt = now + desk.config.hedge_max;
+            batch.next_attempt = now + self.latency.hedge_after(&desk.config);
             self.watch_batch(desk, id);
         }
     }
@@ -343,6 +350,9 @@ fn patience(hedge_after: Duration, under_way: usize) -> Duration {
 
 /// A batch that many nodes in a row are not ready for waits like any other.
 const AT_ONCE_MAX: u32 = 3;
+
+/// A node that says other things for so long, but not this, may be stuck.
+const SLOW_MAX: Duration = Duration::from_secs(1);
 
 /// Two nodes that do not answer are most likely waiting for the same third one.
 const THIRD_AFTER: Duration = Duration::from_secs(1);
