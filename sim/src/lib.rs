@@ -1,1 +1,28 @@
-//! placeholder
+//! The house in a bottle: the real core on a simulated network, disks, clocks and processes.
+//!
+//! What is real: `gaggle_core::Node`, unchanged. What is pretend: all else. One seed decides
+//! faults, timing and workload; the same seed gives the same run.
+//!
+//! Reading order: [`options`], `world.rs` (time and events), `network.rs`, `disk.rs`,
+//! `process.rs`, `carrier.rs` and `lives.rs` (what happens to them), `town.rs` and `actor.rs`
+//! (clients), [`oracle`] (what clients know and what follows), then `storm.rs`.
+
+mod actor;
+mod carrier;
+mod consumer;
+mod disk;
+mod lives;
+mod network;
+pub mod options;
+pub mod oracle;
+mod process;
+mod producer;
+pub mod report;
+#[cfg(test)]
+mod scenarios;
+mod town;
+pub mod world;
+
+pub use options::Options;
+pub use report::Detail;
+pub use world::World;

@@ -1,2 +1,3 @@
-//! placeholder
+//! The simulator on the command line.
+
 fn main() {}

@@ -1,0 +1,193 @@
+//! A disk, and the words that wait for it.
+//!
+//! Rows are durable when their commit is done, not before; a crash loses everything else, except
+//! that the commit under way may just have made it. Words wait for the changes before them, as
+//! the rule of write before speak says: this is the simulator's half of the driver.
+//!
+//! Invariant: a word is spoken after every change that stands before it is durable, and in order.
+//! What this file does not do: contents of messages; a row of a message is its header here.
+
+use std::collections::BTreeMap;
+
+use gaggle_core::effect::Effect;
+use gaggle_core::event::ScanEnd;
+use gaggle_core::ledger::{MessageKey, Row, Write};
+
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// The disk of one node.
+#[derive(Debug, Default)]
+pub(crate) struct Disk {
+    durable: Rows,
+    /// As it will be when all is committed.
+    live: Rows,
+    changes: Vec<Write>,
+    words: Vec<Effect>,
+    running: Option<(Vec<Write>, Vec<Effect>)>,
+}
+
+impl Disk {
+    /// A change, to be made durable with the next commit.
+    pub(crate) fn write(&mut self, write: Write) {
+        apply(&mut self.live, &write);
+        self.changes.push(write);
+    }
+
+    /// A word: given back if it may be spoken now.
+    pub(crate) fn say(&mut self, word: Effect) -> Option<Effect> {
+        if !self.changes.is_empty() {
+            self.words.push(word);
+            return None;
+        }
+        match &mut self.running {
+            Some((_, words)) => {
+                words.push(word);
+                None
+            }
+            None => Some(word),
+        }
+    }
+
+    /// Starts a commit of what has gathered; whether there was anything, and none under way.
+    pub(crate) fn start(&mut self) -> bool {
+        if self.changes.is_empty() || self.running.is_some() {
+            return false;
+        }
+        let group = (std::mem::take(&mut self.changes), std::mem::take(&mut self.words));
+        self.running = Some(group);
+        true
+    }
+
+    /// The commit is done; what may be said now.
+    pub(crate) fn end(&mut self) -> Vec<Effect> {
+        let (changes, words) = self.running.take().expect("a commit ends once");
+        for change in &changes {
+            apply(&mut self.durable, change);
+        }
+        words
+    }
+
+    /// The process died; whether the commit under way had just been made.
+    pub(crate) fn crash(&mut self, commit: LastCommit) {
+        if let (Some((changes, _)), LastCommit::Made) = (&self.running, commit) {
+            for change in changes {
+                apply(&mut self.durable, change);
+            }
+        }
+        self.running = None;
+        self.changes.clear();
+        self.words.clear();
+        self.live = self.durable.clone();
+    }
+
+    /// All is lost.
+    pub(crate) fn wipe(&mut self) {
+        *self = Self::default();
+    }
+
+    /// All durable rows.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Row> + '_ {
+        self.durable.iter().map(|(key, value)| Row { key: key.clone(), value: value.clone() })
+    }
+
+    /// Durable rows of a range.
+    pub(crate) fn read(&self, from: &[u8], to: &[u8], limit: usize) -> (Vec<Row>, ScanEnd) {
+        let range = from.to_vec()..to.to_vec();
+        if range.is_empty() {
+            return (Vec::new(), ScanEnd::Reached);
+        }
+        let mut rows: Vec<Row> = self
+            .durable
+            .range(range)
+            .take(limit + 1)
+            .map(|(key, value)| Row { key: key.clone(), value: value.clone() })
+            .collect();
+        let end = if rows.len() > limit { ScanEnd::More } else { ScanEnd::Reached };
+        rows.truncate(limit);
+        (rows, end)
+    }
+
+    /// Whether a message lies here or is about to.
+    pub(crate) fn has(&self, key: MessageKey) -> bool {
+        self.live.contains_key(&key.encode())
+    }
+
+    /// Keys of durable rows.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.durable.keys()
+    }
+}
+
+/// What became of a commit during which the process died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LastCommit {
+    Made,
+    Lost,
+}
+
+fn apply(rows: &mut Rows, write: &Write) {
+    match write {
+        Write::Put { key, value } => {
+            rows.insert(key.clone(), value.clone());
+        }
+        Write::PutMessage { key, header, .. } => {
+            rows.insert(key.encode(), header.clone());
+        }
+        Write::PutHeader { key, header } => {
+            if let Some(value) = rows.get_mut(&key.encode()) {
+                value.clone_from(header);
+            }
+        }
+        Write::Delete { key } => {
+            rows.remove(key);
+        }
+        Write::DeleteRange { from, to } => {
+            let keys: Vec<Vec<u8>> =
+                rows.range(from.clone()..to.clone()).map(|(key, _)| key.clone()).collect();
+            for key in keys {
+                rows.remove(&key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(key: u8) -> Write {
+        Write::Put { key: vec![key], value: vec![key] }
+    }
+
+    fn keys(disk: &Disk) -> Vec<u8> {
+        disk.keys().map(|key| key[0]).collect()
+    }
+
+    #[test]
+    fn a_word_waits_for_the_changes_before_it_only() {
+        let mut disk = Disk::default();
+        assert_eq!(disk.say(Effect::Drained), Some(Effect::Drained));
+        disk.write(put(1));
+        assert_eq!(disk.say(Effect::Drained), None);
+        assert!(disk.start());
+        disk.write(put(2));
+        assert!(!disk.start(), "one commit at a time");
+        assert_eq!(disk.end(), [Effect::Drained]);
+        assert_eq!(keys(&disk), [1]);
+    }
+
+    #[test]
+    fn a_crash_loses_what_was_not_durable() {
+        for (commit, left) in [(LastCommit::Lost, vec![1]), (LastCommit::Made, vec![1, 2])] {
+            let mut disk = Disk::default();
+            disk.write(put(1));
+            disk.start();
+            disk.end();
+            disk.write(put(2));
+            disk.start();
+            disk.write(put(3));
+            disk.crash(commit);
+            assert_eq!(keys(&disk), left);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Lives of processes: start, crash, pause, drain, loss of the disk.
+//!
+//! What this file does not do: it does not draw when; see [`crate::storm`] and the scenarios.
+
+use std::collections::VecDeque;
+
+use gaggle_core::Node;
+use gaggle_core::event::Event;
+use gaggle_core::ledger::{Key, MessageKey, Write, key::meta, record};
+use rand::RngExt;
+
+use crate::carrier::Goodbye;
+use crate::disk::LastCommit;
+use crate::world::{Happening, World};
+
+impl World {
+    /// Starts a node on what is durable on its disk.
+    ///
+    /// # Panics
+    /// When it cannot be opened.
+    pub fn start(&mut self, at: usize) {
+        if self.processes[at].node.is_some() {
+            return;
+        }
+        self.report.line(self.now, format_args!("start {}", at + 1));
+        let config = self.options.config(at, self.rng.random());
+        let process = &mut self.processes[at];
+        process.life += 1;
+        process.drained = false;
+        process.wake_at = None;
+        let now = process.clocks(self.now);
+        if process.disk.keys().next().is_none() {
+            let store: u128 = self.rng.random();
+            let key = Key::Meta(meta::STORE).encode();
+            process.disk.write(Write::Put { key, value: record::encode(&store) });
+            process.disk.start();
+            process.disk.end();
+        }
+        let mut rows: Vec<_> = process.disk.rows().collect();
+        let node = Node::open(config, now, &mut rows.drain(..)).expect("its rows are its own");
+        process.node = Some(node);
+        self.feed(at, Event::Started);
+    }
+
+    /// Starts nodes and lets them come together.
+    ///
+    /// # Panics
+    /// When they do not.
+    pub fn form(&mut self, nodes: usize) {
+        for at in 0..nodes {
+            self.start(at);
+        }
+        assert!(self.run_until(30_000_000_000, |w| w.is_whole(nodes)), "the nodes do not form");
+    }
+
+    /// Whether the first so many nodes are all connected to each other and ready.
+    #[must_use]
+    pub fn is_whole(&self, nodes: usize) -> bool {
+        (0..nodes).all(|at| {
+            self.is_ready(at) && (0..nodes).all(|to| at == to || self.network.is_linked(at, to))
+        })
+    }
+
+    /// Whether a node says that it is ready.
+    #[must_use]
+    pub fn is_ready(&self, at: usize) -> bool {
+        let Some(node) = &self.processes[at].node else { return false };
+        let welcome = node.welcome();
+        let own = welcome.members.iter().find(|member| member.node == welcome.node);
+        own.is_some_and(|member| member.standing == gaggle_wire::Standing::Ready)
+    }
+
+    /// Kills a process: what was not durable is lost, its connections fall silent.
+    pub fn crash(&mut self, at: usize) {
+        let made = if self.rng.random() { LastCommit::Made } else { LastCommit::Lost };
+        self.report.line(self.now, format_args!("crash {} {made:?}", at + 1));
+        self.processes[at].disk.crash(made);
+        self.end_process(at, Goodbye::Unsaid);
+    }
+
+    fn end_process(&mut self, at: usize, goodbye: Goodbye) {
+        let process = &mut self.processes[at];
+        process.node = None;
+        process.life += 1;
+        process.backlog = None;
+        process.wishes.clear();
+        process.dialling.clear();
+        for (link, end) in self.network.of(at) {
+            self.network.close(link, end);
+            self.other_left(link, end, goodbye);
+        }
+        self.node_gone(at);
+    }
+
+    /// Takes a node's disk away; it must be down.
+    pub fn wipe(&mut self, at: usize) {
+        self.report.line(self.now, format_args!("wipe {}", at + 1));
+        assert!(self.processes[at].node.is_none(), "a disk is wiped while its node is down");
+        self.processes[at].disk.wipe();
+    }
+
+    /// Stops a process for some time, as a debugger or a loaded machine does.
+    pub fn pause(&mut self, at: usize, nanos: u64) {
+        let process = &mut self.processes[at];
+        if process.is_awake() {
+            self.report.line(self.now, format_args!("pause {}", at + 1));
+            let process = &mut self.processes[at];
+            process.backlog = Some(VecDeque::new());
+            let life = process.life;
+            self.at(self.now + nanos, Happening::Resume { at, life });
+        }
+    }
+
+    pub(crate) fn resume(&mut self, at: usize, life: u64) {
+        if self.processes[at].life != life {
+            return;
+        }
+        let Some(backlog) = self.processes[at].backlog.take() else { return };
+        self.report.line(self.now, format_args!("resume {}", at + 1));
+        self.processes[at].wake_at = None;
+        let first: bool = self.rng.random();
+        if first {
+            self.feed(at, Event::Wakeup);
+        }
+        for event in backlog {
+            self.feed(at, event);
+        }
+        self.feed(at, Event::Wakeup);
+    }
+
+    /// Asks a node to stop; it ends when all is handed over.
+    pub fn drain(&mut self, at: usize) {
+        self.report.line(self.now, format_args!("drain {}", at + 1));
+        self.feed(at, Event::Drain);
+    }
+
+    pub(crate) fn drained(&mut self, at: usize) {
+        self.report.line(self.now, format_args!("drained {}", at + 1));
+        self.processes[at].drained = true;
+        self.processes[at].disk.crash(LastCommit::Made);
+        self.end_process(at, Goodbye::Said);
+    }
+
+    /// Whether a node is up.
+    #[must_use]
+    pub fn is_up(&self, at: usize) -> bool {
+        self.processes[at].node.is_some()
+    }
+
+    /// Messages on the disk of a node.
+    #[must_use]
+    pub fn stored(&self, at: usize) -> usize {
+        let keys = self.processes[at].disk.keys();
+        keys.filter(|key| MessageKey::is_message(key)).count()
+    }
+
+    /// Rows on the disk of a node that belong to messages, dead or alive.
+    #[must_use]
+    pub fn leftovers(&self, at: usize) -> Vec<Key> {
+        let keys = self.processes[at].disk.keys().filter_map(|key| Key::parse(key));
+        keys.filter(|key| !matches!(key, Key::Meta(_) | Key::Queue(_) | Key::Member(_))).collect()
+    }
+}

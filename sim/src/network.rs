@@ -1,0 +1,169 @@
+//! Connections between nodes as QUIC would give them: two ordered lanes each way, ended by
+//! either side, by silence, or by the death of a process.
+//!
+//! An end of a connection that the other side left without a word stays open until it has been
+//! silent for the idle timeout, so half-open connections and their late deaths are as usual here
+//! as they are outside. What is said into a cut waits for its end, as retransmission would have
+//! it, and is lost with the connection.
+//!
+//! Invariant: nothing is delivered to an end that is not open. What this file does not do: it
+//! keeps no time and draws nothing; the world does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gaggle_core::envelope::{Envelope, Lane};
+
+/// All connections and cuts.
+#[derive(Debug, Default)]
+pub(crate) struct Network {
+    links: BTreeMap<u64, [End; 2]>,
+    next: u64,
+    /// From where to where nothing comes through.
+    cuts: BTreeSet<(usize, usize)>,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) node: usize,
+    /// The run of the node that opened it.
+    pub(crate) life: u64,
+    pub(crate) open: bool,
+    /// When the last envelope of each lane comes out here.
+    arrives: [u64; 2],
+    /// What was said into a cut.
+    held: Vec<Envelope>,
+    /// Since when nothing comes through to here.
+    pub(crate) silent_since: Option<u64>,
+}
+
+impl Network {
+    /// Whether something sent now would come through.
+    pub(crate) fn passes(&self, from: usize, to: usize) -> bool {
+        !self.cuts.contains(&(from, to))
+    }
+
+    /// A new connection, both ends of which open at these times.
+    pub(crate) fn connect(&mut self, ends: [(usize, u64, u64); 2]) -> u64 {
+        self.next += 1;
+        let end = |(node, life, at)| End {
+            node,
+            life,
+            open: true,
+            arrives: [at, at],
+            held: Vec::new(),
+            silent_since: None,
+        };
+        self.links.insert(self.next, ends.map(end));
+        self.next
+    }
+
+    /// An end of a connection.
+    pub(crate) fn end(&self, link: u64, end: usize) -> Option<&End> {
+        self.links.get(&link).map(|ends| &ends[end])
+    }
+
+    /// Which end of the connection a node has, if it is open.
+    pub(crate) fn end_of(&self, link: u64, node: usize) -> Option<usize> {
+        let ends = self.links.get(&link)?;
+        (0..2).find(|end| ends[*end].node == node && ends[*end].open)
+    }
+
+    /// Whether a node has an open end of a connection to another.
+    pub(crate) fn is_linked(&self, node: usize, to: usize) -> bool {
+        self.links.values().any(|ends| {
+            (0..2).any(|at| ends[at].node == node && ends[at].open && ends[1 - at].node == to)
+        })
+    }
+
+    /// Says something to an end: when it comes out, if it was sent to arrive at `at`; or not, if
+    /// it is held by a cut.
+    pub(crate) fn send(
+        &mut self,
+        link: u64,
+        to: usize,
+        envelope: Envelope,
+        at: u64,
+    ) -> Option<(u64, Envelope)> {
+        let ends = self.links.get_mut(&link)?;
+        let from = ends[1 - to].node;
+        let end = &mut ends[to];
+        if self.cuts.contains(&(from, end.node)) || !end.held.is_empty() {
+            end.held.push(envelope);
+            return None;
+        }
+        let lane = usize::from(envelope.lane() == Lane::Copies);
+        let at = at.max(end.arrives[lane] + 1);
+        end.arrives[lane] = at;
+        Some((at, envelope))
+    }
+
+    /// Closes an end; whether it was open.
+    pub(crate) fn close(&mut self, link: u64, end: usize) -> bool {
+        let Some(ends) = self.links.get_mut(&link) else { return false };
+        let was = std::mem::replace(&mut ends[end].open, false);
+        ends[end].held.clear();
+        if !ends[0].open && !ends[1].open {
+            self.links.remove(&link);
+        }
+        was
+    }
+
+    /// Nothing comes through to an end any more, from now on; whether that is news.
+    pub(crate) fn silence(&mut self, link: u64, end: usize, now: u64) -> bool {
+        let Some(ends) = self.links.get_mut(&link) else { return false };
+        let end = &mut ends[end];
+        let news = end.open && end.silent_since.is_none();
+        if news {
+            end.silent_since = Some(now);
+        }
+        news
+    }
+
+    /// Connections of which a node has an open end: link and end.
+    pub(crate) fn of(&self, node: usize) -> Vec<(u64, usize)> {
+        let mut found = Vec::new();
+        for (link, ends) in &self.links {
+            let own = (0..2).filter(|end| ends[*end].node == node && ends[*end].open);
+            found.extend(own.map(|end| (*link, end)));
+        }
+        found
+    }
+
+    /// Cuts one direction; the ends that hear nothing any more.
+    pub(crate) fn cut(&mut self, from: usize, to: usize) -> Vec<(u64, usize)> {
+        self.cuts.insert((from, to));
+        self.ends(from, to)
+    }
+
+    /// Heals one direction: what was held goes on its way, to the ends that hear again.
+    pub(crate) fn heal(&mut self, from: usize, to: usize) -> Vec<(u64, usize, Vec<Envelope>)> {
+        if !self.cuts.remove(&(from, to)) {
+            return Vec::new();
+        }
+        let mut freed = Vec::new();
+        for (link, at) in self.ends(from, to) {
+            let ends = self.links.get_mut(&link).expect("it was listed");
+            if ends[1 - at].open {
+                ends[at].silent_since = None;
+            }
+            freed.push((link, at, std::mem::take(&mut ends[at].held)));
+        }
+        freed
+    }
+
+    /// All cuts.
+    pub(crate) fn cuts(&self) -> Vec<(usize, usize)> {
+        self.cuts.iter().copied().collect()
+    }
+
+    fn ends(&self, from: usize, to: usize) -> Vec<(u64, usize)> {
+        let mut found = Vec::new();
+        for (link, ends) in &self.links {
+            let hears =
+                |end: &usize| ends[*end].node == to && ends[1 - *end].node == from && ends[*end].open;
+            found.extend((0..2).filter(hears).map(|end| (*link, end)));
+        }
+        found
+    }
+}

@@ -1,0 +1,114 @@
+//! What a simulated cluster is like: how many nodes, how fast its network and disks are, how long
+//! its nodes wait for things.
+//!
+//! Limits and times that are large in a real cluster are small here where that makes runs short
+//! and rare things happen: such legal rarities are inputs, never switches in the core. What this
+//! file does not do: it draws no faults; see [`crate::storm`].
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use gaggle_core::Config;
+use gaggle_wire::NodeId;
+
+/// A number between two others, both included.
+pub type Span = (u64, u64);
+
+/// What a simulated cluster is like. Times are in nanoseconds where nothing else is said.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// From which everything is drawn.
+    pub seed: u64,
+    /// How many nodes there are room for; each is started by hand.
+    pub nodes: usize,
+    /// One way between two nodes, or a node and a client.
+    pub delay: Span,
+    /// How long a commit takes.
+    pub commit: Span,
+    /// How long a read takes.
+    pub read: Span,
+    /// Of a thousand packets of gossip so many are lost.
+    pub gossip_loss: u32,
+    /// How far wall clocks are apart, at most.
+    pub skew: u64,
+    /// After how long a silent connection is given up (quinn's idle timeout).
+    pub idle: u64,
+    /// See [`Config::suspicion`].
+    pub suspicion: Duration,
+    /// See [`Config::serve_alone_after`].
+    pub serve_alone_after: Duration,
+    /// See [`Config::resend_window`].
+    pub resend_window: Duration,
+    /// See [`Config::window_max`].
+    pub window_max: usize,
+    /// See [`Config::page_rows`].
+    pub page_rows: usize,
+}
+
+impl Options {
+    /// A small cluster on a good network: the rest is as a real node has it.
+    #[must_use]
+    pub fn calm(nodes: usize, seed: u64) -> Self {
+        Self {
+            seed,
+            nodes,
+            delay: (100_000, 2_000_000),
+            commit: (200_000, 3_000_000),
+            read: (20_000, 500_000),
+            gossip_loss: 0,
+            skew: 0,
+            idle: 3_000_000_000,
+            suspicion: Duration::from_millis(900),
+            serve_alone_after: Duration::from_secs(10),
+            resend_window: Duration::from_mins(2),
+            window_max: 4096,
+            page_rows: 1000,
+        }
+    }
+
+    /// The configuration of one of the nodes.
+    pub(crate) fn config(&self, at: usize, seed: u64) -> Config {
+        let mut config = Config::new(node_id(at), peer_address(at), client_address(at));
+        config.seeds = (0..self.nodes).map(peer_address).collect();
+        config.seed = seed;
+        config.suspicion = self.suspicion;
+        config.serve_alone_after = self.serve_alone_after;
+        config.resend_window = self.resend_window;
+        config.window_max = self.window_max;
+        config.page_rows = self.page_rows;
+        config
+    }
+}
+
+/// The name of the node at this place.
+#[must_use]
+pub fn node_id(at: usize) -> NodeId {
+    NodeId(at as u64 + 1)
+}
+
+/// The place of a node.
+pub(crate) fn place(node: NodeId) -> usize {
+    usize::try_from(node.0 - 1).expect("names are small in here")
+}
+
+/// Where peers reach it.
+pub(crate) fn peer_address(at: usize) -> SocketAddr {
+    address(PEER_PORT, at)
+}
+
+fn client_address(at: usize) -> SocketAddr {
+    address(CLIENT_PORT, at)
+}
+
+/// The place of the node whose peers' address this is.
+pub(crate) fn place_at(address: SocketAddr) -> usize {
+    usize::from(address.port() - PEER_PORT)
+}
+
+fn address(first: u16, at: usize) -> SocketAddr {
+    let port = first + u16::try_from(at).expect("a cluster is small");
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+}
+
+const PEER_PORT: u16 = 7400;
+const CLIENT_PORT: u16 = 8400;

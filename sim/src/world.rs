@@ -1,0 +1,299 @@
+//! The world: virtual time and everything that happens in it, in order. The second runtime of
+//! the core.
+//!
+//! All that will happen stands in one heap by time; ties go by who was first to be put in. Every
+//! number is drawn from one generator. So a run is a function of its options and of what a
+//! scenario does to it, and the same seed gives the same run.
+//!
+//! Invariants: time never goes back; after every event the node that had it is checked. What this
+//! file does not do: carrying (`carrier.rs`), processes' lives (`lives.rs`), clients (`town.rs`).
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use gaggle_core::effect::{Effect, Effects};
+use gaggle_core::envelope::{Envelope, PeerHello};
+use gaggle_core::event::{Event, LinkId};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use crate::network::Network;
+use crate::options::{Options, Span};
+use crate::oracle::Oracle;
+use crate::process::Process;
+use crate::report::{Detail, Report};
+use crate::town::{News, Town};
+
+/// A simulated cluster with its clients.
+pub struct World {
+    pub(crate) options: Options,
+    pub(crate) now: u64,
+    order: u64,
+    heap: BinaryHeap<Due>,
+    pub(crate) rng: Pcg64Mcg,
+    pub(crate) processes: Vec<Process>,
+    pub(crate) network: Network,
+    pub(crate) town: Town,
+    /// What clients know.
+    pub oracle: Oracle,
+    pub(crate) report: Report,
+    pub(crate) effects: Effects,
+    pub(crate) steps: u64,
+}
+
+/// Something that will happen.
+#[derive(Debug)]
+pub(crate) enum Happening {
+    /// To a node, unless it has died meanwhile.
+    Event { at: usize, life: u64, event: Event },
+    /// Something is heard at an end of a connection.
+    Heard { link: u64, end: usize, envelope: Box<Envelope> },
+    /// An end of a connection opens.
+    Opened { link: u64, end: usize, hello: Box<PeerHello> },
+    /// An end of a connection learns that the other side closed it.
+    Closed { link: u64, end: usize },
+    /// An end of a connection has been silent for long.
+    Idle { link: u64, end: usize, since: u64 },
+    /// A node tries to connect to another.
+    Dial { from: usize, to: usize, life: u64 },
+    /// A commit is done.
+    Committed { at: usize, life: u64 },
+    /// A node wanted to be woken.
+    Wake { at: usize, life: u64 },
+    /// A paused node goes on.
+    Resume { at: usize, life: u64 },
+    /// To a client.
+    Client(usize, News),
+}
+
+struct Due {
+    at: u64,
+    order: u64,
+    what: Happening,
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.order) == (other.at, other.order)
+    }
+}
+
+impl Eq for Due {}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Due {
+    /// The earliest is the greatest: that is what a heap gives first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.order).cmp(&(self.at, self.order))
+    }
+}
+
+impl World {
+    /// A cluster of which no node is started.
+    #[must_use]
+    pub fn new(options: Options, detail: Detail) -> Self {
+        let mut rng = Pcg64Mcg::seed_from_u64(options.seed);
+        let processes = (0..options.nodes)
+            .map(|_| {
+                let skew = rng.random_range(0..=2 * options.skew);
+                Process::new(skew.cast_signed() - options.skew.cast_signed())
+            })
+            .collect();
+        Self {
+            options,
+            now: 0,
+            order: 0,
+            heap: BinaryHeap::new(),
+            rng,
+            processes,
+            network: Network::default(),
+            town: Town::default(),
+            oracle: Oracle::new(),
+            report: Report::new(detail),
+            effects: Effects::new(),
+            steps: 0,
+        }
+    }
+
+    /// Virtual time since the beginning, in nanoseconds.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// How many things have happened.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The hash of all that was reported.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        self.report.hash()
+    }
+
+    /// Lets time pass.
+    ///
+    /// # Panics
+    /// When a promise is broken.
+    pub fn run(&mut self, nanos: u64) {
+        let until = self.now + nanos;
+        while self.step_before(until) {}
+        self.now = until;
+    }
+
+    /// Lets time pass until something holds, at most so long; whether it does.
+    ///
+    /// # Panics
+    /// When a promise is broken.
+    pub fn run_until(&mut self, nanos: u64, holds: impl Fn(&Self) -> bool) -> bool {
+        let until = self.now + nanos;
+        loop {
+            if holds(self) {
+                return true;
+            }
+            if !self.step_before(until) {
+                self.now = until;
+                return holds(self);
+            }
+        }
+    }
+
+    fn step_before(&mut self, until: u64) -> bool {
+        match self.heap.peek() {
+            Some(due) if due.at <= until => self.step(),
+            _ => return false,
+        }
+        true
+    }
+
+    fn step(&mut self) {
+        let Some(Due { at, what, .. }) = self.heap.pop() else { return };
+        assert!(at >= self.now, "time never goes back");
+        self.now = at;
+        self.steps += 1;
+        self.happen(what);
+        if let Some(violation) = self.oracle.violations().first() {
+            panic!("{violation} (at {:.6})", self.now as f64 / 1e9);
+        }
+    }
+
+    fn happen(&mut self, what: Happening) {
+        match what {
+            Happening::Event { at, life, event } => {
+                if self.processes[at].life == life {
+                    self.feed(at, event);
+                }
+            }
+            Happening::Heard { link, end, envelope } => self.heard(link, end, *envelope),
+            Happening::Opened { link, end, hello } => {
+                if let Some(at) = self.network.end(link, end).filter(|end| end.open) {
+                    self.feed(at.node, Event::LinkUp { link: LinkId(link), hello });
+                }
+            }
+            Happening::Closed { link, end } => self.closed(link, end),
+            Happening::Idle { link, end, since } => self.idle(link, end, since),
+            Happening::Dial { from, to, life } => self.dial(from, to, life),
+            Happening::Committed { at, life } => self.committed(at, life),
+            Happening::Wake { at, life } => self.wake(at, life),
+            Happening::Resume { at, life } => self.resume(at, life),
+            Happening::Client(actor, news) => self.client_news(actor, news),
+        }
+    }
+
+    /// Puts something into the heap.
+    pub(crate) fn at(&mut self, at: u64, what: Happening) {
+        self.order += 1;
+        self.heap.push(Due { at: at.max(self.now), order: self.order, what });
+    }
+
+    /// Draws a number within the span.
+    pub(crate) fn draw(&mut self, (low, high): Span) -> u64 {
+        self.rng.random_range(low..=high)
+    }
+
+    /// Gives a node an event, and does what it asks for.
+    pub(crate) fn feed(&mut self, at: usize, event: Event) {
+        let process = &mut self.processes[at];
+        if let Some(backlog) = &mut process.backlog {
+            backlog.push_back(event);
+            return;
+        }
+        let now = process.clocks(self.now);
+        let Some(node) = &mut process.node else { return };
+        if !matches!(event, Event::Gossip { .. } | Event::Wakeup) {
+            self.report.line(self.now, format_args!("{} <- {event:?}", at + 1));
+        }
+        let mut effects = std::mem::take(&mut self.effects);
+        node.handle(now, event, &mut effects);
+        node.check();
+        for effect in effects.drain() {
+            self.effect(at, effect);
+        }
+        self.effects = effects;
+        if self.processes[at].disk.start() {
+            let life = self.processes[at].life;
+            let done = self.now + self.draw(self.options.commit);
+            self.at(done, Happening::Committed { at, life });
+        }
+        self.plan_wake(at);
+    }
+
+    fn effect(&mut self, at: usize, effect: Effect) {
+        match effect {
+            Effect::Write(write) => self.processes[at].disk.write(write),
+            Effect::SendNow { .. } | Effect::Gossip { .. } => self.speak(at, effect),
+            Effect::Send { .. }
+            | Effect::Answer { .. }
+            | Effect::Welcome(_)
+            | Effect::Links(_)
+            | Effect::CloseLink(_)
+            | Effect::Load { .. }
+            | Effect::Drained => {
+                self.expect_contents(at, &effect);
+                if let Some(word) = self.processes[at].disk.say(effect) {
+                    self.speak(at, word);
+                }
+            }
+        }
+    }
+
+    fn plan_wake(&mut self, at: usize) {
+        let process = &mut self.processes[at];
+        let Some(node) = &process.node else { return };
+        let Some(next) = node.next_wakeup() else { return };
+        let next = next.0.max(self.now + 1);
+        if process.wake_at.is_none_or(|present| present > next || present <= self.now) {
+            process.wake_at = Some(next);
+            let life = process.life;
+            self.at(next, Happening::Wake { at, life });
+        }
+    }
+
+    fn wake(&mut self, at: usize, life: u64) {
+        let process = &mut self.processes[at];
+        if process.life == life && process.is_awake() && process.wake_at == Some(self.now) {
+            process.wake_at = None;
+            self.feed(at, Event::Wakeup);
+        }
+    }
+
+    fn committed(&mut self, at: usize, life: u64) {
+        if self.processes[at].life != life {
+            return;
+        }
+        for word in self.processes[at].disk.end() {
+            self.speak(at, word);
+        }
+        if self.processes[at].life == life && self.processes[at].disk.start() {
+            let done = self.now + self.draw(self.options.commit);
+            self.at(done, Happening::Committed { at, life });
+        }
+    }
+}
