@@ -155,11 +155,7 @@ impl Stream {
 
     async fn hear(&mut self) -> Result<Opening, Close> {
         match self.reading.frame().await {
-            Ok(Some(frame)) if !frame.has_contents() => {
-                let opening = frame.header().map_err(|_| Close::BadHello)?;
-                self.reading.set_limit(FRAME_LENGTH_MAX);
-                Ok(opening)
-            }
+            Ok(Some(frame)) if !frame.has_contents() => frame.header().map_err(|_| Close::BadHello),
             Ok(Some(_)) | Err(InboxError::Frame(_)) => Err(Close::BadHello),
             Ok(None) | Err(InboxError::Cut | InboxError::Lost(_)) => Err(Close::NoHello),
         }
@@ -183,7 +179,7 @@ async fn carry(
             Err(Close::BadHello)
         }
     });
-    let Meeting { hello, control, copies, life } = match meeting {
+    let Meeting { hello, mut control, mut copies, life } = match meeting {
         Ok(meeting) => meeting,
         Err(why) => {
             tracing::info!(%node, why = why.reason(), "no link");
@@ -191,6 +187,9 @@ async fn carry(
             return;
         }
     };
+    // Both know each other now. The end that dialled has heard nothing on the copies stream yet.
+    control.reading.set_limit(FRAME_LENGTH_MAX);
+    copies.reading.set_limit(FRAME_LENGTH_MAX);
     let pile = Pile::new(PILE_MAX);
     let (control_outbox, control_writer) =
         Outbox::new(control.writing, pile.clone(), &network.writers);
@@ -234,16 +233,16 @@ async fn read(network: Arc<Network>, link: LinkId, mut stream: Inbox) -> Result<
         match read {
             Ok(More::Maybe) => {}
             Ok(More::Never) | Err(InboxError::Cut | InboxError::Lost(_)) => return Ok(()),
-            Err(InboxError::Frame(e)) => { eprintln!("FRAME {e}"); return Err(Close::BadFrame) }
+            Err(InboxError::Frame(_)) => return Err(Close::BadFrame),
         }
     }
 }
 
 fn parse(frame: Frame) -> Result<Said, Close> {
-    let envelope: Envelope = frame.header().map_err(|e| {eprintln!("HEADER {e} {frame:?}"); Close::BadFrame})?;
+    let envelope: Envelope = frame.header().map_err(|_| Close::BadFrame)?;
     let messages = envelope.messages();
     let labels = messages.iter().map(|(_, label)| label);
-    let contents = frame.contents(labels).map_err(|e| {eprintln!("CONTENTS {e} {envelope:?} {frame:?}"); Close::BadFrame})?;
+    let contents = frame.contents(labels).map_err(|_| Close::BadFrame)?;
     let whole = messages.iter().zip(&contents).all(|((_, label), content)| label.matches(content));
     if whole { Ok(Said { envelope, contents }) } else { Err(Close::BadFrame) }
 }
