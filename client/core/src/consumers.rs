@@ -147,7 +147,7 @@ impl Consumers {
         if used >= credit.div_ceil(2) {
             tell_taken(desk, id, run, credit);
         } else if run.taken > run.told {
-            desk.timers.set(Timer::Consumer(id), desk.now.mono + desk.config.taken_delay);
+            desk.timers.set_early(Timer::Consumer(id), desk.now.mono + desk.config.taken_delay);
         }
     }
 

@@ -37,3 +37,6 @@ pub use parcel::{
     Answer, Ask, Confirmed, Delivered, Failure, Parcel, Settle, Settled, Subscription, Verb,
 };
 pub use partition::{key_hash, partition_of};
+
+#[cfg(test)]
+mod tests;

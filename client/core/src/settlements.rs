@@ -102,7 +102,7 @@ impl Settlements {
             }
         }
         if !self.waiting.is_empty() && self.batches.is_empty() {
-            desk.timers.set(Timer::PutOff, desk.now.mono + LOOK_AGAIN);
+            desk.timers.set_early(Timer::PutOff, desk.now.mono + LOOK_AGAIN);
         }
     }
 
@@ -188,7 +188,7 @@ impl Settlements {
             }
         }
         if let Some(at) = self.put_off.iter().map(|(at, _)| *at).min() {
-            desk.timers.set(Timer::PutOff, at);
+            desk.timers.set_early(Timer::PutOff, at);
         }
     }
 
@@ -247,8 +247,7 @@ impl Settlements {
         let pause = desk.random.backoff(&desk.config, item.attempts.saturating_sub(1));
         let at = (now + pause).min(item.deadline);
         self.put_off.push((at, item));
-        let first = self.put_off.iter().map(|(at, _)| *at).min().unwrap_or(at);
-        desk.timers.set(Timer::PutOff, first);
+        desk.timers.set_early(Timer::PutOff, at);
     }
 
     fn give_up(&mut self, desk: &mut Desk, item: Item) {

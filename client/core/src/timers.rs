@@ -52,6 +52,13 @@ impl Timers {
         self.by_time.insert((at, timer));
     }
 
+    /// Sets a timer that must not be moved back by those who set it again and again.
+    pub(crate) fn set_early(&mut self, timer: Timer, at: Duration) {
+        if self.by_timer.get(&timer).is_none_or(|before| *before > at) {
+            self.set(timer, at);
+        }
+    }
+
     pub(crate) fn clear(&mut self, timer: &Timer) {
         if let Some(at) = self.by_timer.remove(timer) {
             self.by_time.remove(&(at, timer.clone()));
