@@ -20,6 +20,7 @@ mod producer;
 pub mod report;
 #[cfg(test)]
 mod scenarios;
+pub mod storm;
 mod town;
 pub mod world;
 

@@ -284,6 +284,13 @@ impl Oracle {
         self.fates.iter()
     }
 
+    /// A message that is still to be consumed.
+    #[must_use]
+    pub fn first_open(&self) -> Option<String> {
+        let open = self.fates.iter().find(|(_, fate)| fate.is_open());
+        open.map(|(name, fate)| format!("{} {fate:?}", show(*name)))
+    }
+
     /// Deliveries beyond the first of a message.
     #[must_use]
     pub fn duplicates(&self) -> u64 {
