@@ -125,15 +125,11 @@ impl Desk {
         }
     }
 
-    /// Goes on as a new process, which the nodes are told before anything of it is sent.
+    /// Goes on as a new process. Nodes need not be told: stamps say it.
     pub(crate) fn renew(&mut self) {
         let process = ProcessId(self.random.next());
         self.clock.renew(self.now, process);
         self.effects.push(Effect::Renewed(process));
-        let links: Vec<u64> = self.nodes.links_up().collect();
-        for link in links {
-            self.hello(link);
-        }
     }
 
     /// Says who we are.

@@ -32,7 +32,7 @@ pub enum Request {
     Hello {
         /// The client's [`VERSION`].
         version: u16,
-        /// The process that will number and stamp.
+        /// The process that numbers and stamps.
         process: ProcessId,
     },
     /// Creates a queue; repeating it with equal settings succeeds.
@@ -74,7 +74,8 @@ pub enum Request {
         name: QueueName,
     },
     /// Stores messages of one process in one partition. The contents follow the header in the
-    /// order of the labels; all stamps have the process of the hello or an earlier one.
+    /// order of the labels; all stamps are of one process, which is that of the hello unless the
+    /// client's clock had to go back since.
     Send {
         /// The queue.
         queue: QueueId,

@@ -32,15 +32,13 @@ fn a_seed_that_does_not_answer_is_dialled_again_later_and_later() {
         now: Duration::ZERO,
         links: BTreeMap::new(),
     };
-    let mut link = 0;
     let mut waits = Vec::new();
-    for _ in 0..8 {
+    for link in 1..=8 {
         let before = f.now;
         while !matches!(f.tick()[..], [Effect::Dial { .. }]) {
             f.now = f.core.next_wakeup().unwrap();
         }
         waits.push(f.now - before);
-        link += 1;
         f.handle(Event::Lost { link });
     }
     assert_eq!(waits[0], Duration::ZERO);

@@ -99,7 +99,7 @@ impl World {
     fn send(&mut self, ticket: u64) {
         let body = ticket.to_be_bytes().to_vec();
         let (label, content) = Message::new(body).pack(0, Stamp::ZERO, 0).unwrap();
-        let key = (self.roll(2) == 0).then(|| ticket % 5);
+        let key = (self.roll(2) == 0).then_some(ticket % 5);
         let within = ms(200 + self.roll(30_000));
         let parcel = Parcel { ticket, queue: name(), key, label, content, within };
         let effects = self.f.handle(Event::Send(parcel));
