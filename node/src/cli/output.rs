@@ -59,6 +59,9 @@ pub(crate) fn table<const N: usize>(
     for row in rows {
         table.add_row(row);
     }
+    table.column_iter_mut().for_each(|column| {
+        column.set_padding((0, 2));
+    });
     for text in table.to_string().lines() {
         line(text.trim_end())?;
     }
