@@ -22,6 +22,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod ticks;
+mod twins;
 
 use std::collections::BTreeMap;
 

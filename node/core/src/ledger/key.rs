@@ -169,6 +169,14 @@ pub fn messages_after(queue: QueueId, partition: u16, after: Stamp) -> (Vec<u8>,
     (from, messages(queue, partition).1)
 }
 
+/// The keys of the messages from the first one to the last one, both among them: first and end.
+#[must_use]
+pub fn messages_between(first: MessageKey, last: MessageKey) -> (Vec<u8>, Vec<u8>) {
+    let mut to = last.encode();
+    to.push(0);
+    (first.encode(), to)
+}
+
 /// The keys of all messages of a partition: first and end.
 #[must_use]
 pub fn messages(queue: QueueId, partition: u16) -> (Vec<u8>, Vec<u8>) {

@@ -3,12 +3,14 @@
 use gaggle_wire::{Label, NodeId, QueueId, Stamp};
 
 use super::Node;
+use super::twins::AfterTwins;
 use crate::custody::known::Seen;
 use crate::effect::Effects;
 use crate::envelope::{CopyException, CopyItem, Envelope};
 use crate::ledger::{Key, MessageKey, MessageRecord, Write, record};
 use crate::now::Now;
 use crate::queue::{Head, ListId, Partition, Rule};
+use crate::ranges::Ranges;
 use crate::session::PartitionId;
 use crate::timer::Timer;
 
@@ -22,8 +24,8 @@ impl Node {
         effects: &mut Effects,
     ) {
         let NewCopies { batch, id, holders, items } = copies;
-        let exceptions = self.store(now, (id, &holders), items, effects);
-        self.say(peer, Envelope::Held { batch, exceptions }, effects);
+        let Stored { exceptions, twins } = self.store(now, (id, &holders), items, effects);
+        self.compare_twins(now, (id, twins), AfterTwins::Held { peer, batch, exceptions }, effects);
     }
 
     /// Another holder gives what this node lacks; each with its own list.
@@ -35,7 +37,6 @@ impl Node {
         effects: &mut Effects,
     ) {
         let mut exceptions = Vec::new();
-        let mut count = 0;
         let total = items.len();
         let mut rest = items.into_iter().enumerate().peekable();
         while let Some((first, item)) = rest.next() {
@@ -44,25 +45,23 @@ impl Node {
             while let Some((_, next)) = rest.next_if(|(_, next)| next.holders == holders) {
                 run.push((next.label, next.accepted));
             }
-            count += run.len();
-            for (at, exception) in self.store(now, (id, &holders), run, effects) {
+            let stored = self.store(now, (id, &holders), run, effects);
+            for (at, exception) in stored.exceptions {
                 exceptions.push((at + u32::try_from(first).unwrap_or(u32::MAX), exception));
             }
         }
-        debug_assert_eq!(count, total);
-        self.count_more("copies_made_up", count as u64);
+        self.count_more("copies_made_up", total as u64);
         self.say(peer, Envelope::Held { batch, exceptions }, effects);
     }
 
-    /// Stores messages of one partition under one list; those that are not simply stored, by
-    /// position.
+    /// Stores messages of one partition under one list.
     pub(super) fn store(
         &mut self,
         now: Now,
         (id, holders): (PartitionId, &[NodeId]),
         items: Vec<(Label, Stamp)>,
         effects: &mut Effects,
-    ) -> Vec<(u32, CopyException)> {
+    ) -> Stored {
         let (queue, number) = id;
         let entry = self.table.entry(queue);
         let deleted = entry.is_some_and(crate::table::Entry::is_deleted);
@@ -71,10 +70,11 @@ impl Node {
         let rule = self.rule(now, queue);
         let list = self.intern(id, holders);
         let partition = self.partitions.get_mut(&id).expect("a list was interned in it");
-        let mut exceptions = Vec::new();
-        let mut settled = crate::ranges::Ranges::default();
+        let (mut exceptions, mut twins) = (Vec::new(), Vec::new());
+        let mut settled = Ranges::default();
         let mut process = None;
         for (at, (label, accepted)) in items.into_iter().enumerate() {
+            let at = u32::try_from(at).unwrap_or(u32::MAX);
             let id = label.id();
             let except = if deleted || partition.known.seen(id.process, id.number) == Seen::Gone {
                 Some(CopyException::Gone)
@@ -84,10 +84,11 @@ impl Node {
                 None
             };
             if let Some(except) = except {
-                exceptions.push((u32::try_from(at).unwrap_or(u32::MAX), except));
+                exceptions.push((at, except));
                 continue;
             }
             if partition.known.seen(id.process, id.number) == Seen::Held {
+                twins.push((at, label));
                 continue;
             }
             let key = MessageKey { queue, partition: number, stamp: label.stamp };
@@ -108,14 +109,14 @@ impl Node {
             } else if partition.may_hand_out(&head, rule) {
                 partition.window.arrive(head, self.config.window_max);
             } else {
-                partition.passed_over = true;
+                partition.passed_over |= partition.serves(list);
             }
         }
         if let (true, Some(process)) = (alone, process) {
             partition.known.settle(process, &settled);
         }
         self.reception.touch(queue);
-        exceptions
+        Stored { exceptions, twins }
     }
 
     /// A batch has more holders now.
@@ -174,8 +175,11 @@ impl Node {
     }
 
     /// Removes the rows of a message.
-    pub(super) fn remove_rows(key: MessageKey, effects: &mut Effects) {
+    pub(super) fn remove_rows(key: MessageKey, rows: Rows, effects: &mut Effects) {
         effects.write(Write::Delete { key: key.encode() });
+        if rows == Rows::WithCount {
+            effects.write(Write::Delete { key: Key::Deliveries(key).encode() });
+        }
     }
 
     /// The content of a message cannot be read back: the copy here is no copy any more. The other
@@ -184,14 +188,40 @@ impl Node {
         self.count("bodies_lost");
         let id = (key.queue, key.partition);
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        let Some(label) = partition.remove(key.stamp) else { return };
-        let numbers = crate::ranges::Ranges::of(label.number, label.number);
+        let Some(Head { label, .. }) = partition.remove(key.stamp) else { return };
+        let numbers = Ranges::of(label.number, label.number);
+        let rows = Rows::of(partition, key, &numbers);
         partition.known.drop_held(key.stamp.process, &numbers);
         partition.stored = partition.stored.saturating_sub(1);
-        Self::remove_rows(key, effects);
+        Self::remove_rows(key, rows, effects);
         let inventory = partition.known.inventory(id, None);
         let partitions = vec![inventory];
         self.say_all(&Envelope::Inventory { call: 0, partitions, last: false }, effects);
+    }
+}
+
+/// What became of messages that were to be stored.
+#[derive(Debug, Default)]
+pub(super) struct Stored {
+    /// Those that were not stored, by position.
+    pub(super) exceptions: Vec<(u32, CopyException)>,
+    /// Those whose id is here already, by position: whether they are the same is on disk.
+    pub(super) twins: Vec<(u32, Label)>,
+}
+
+/// Which rows a message has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rows {
+    /// The message alone.
+    Message,
+    /// Also one that counts its deliveries.
+    WithCount,
+}
+
+impl Rows {
+    pub(super) fn of(partition: &Partition, key: MessageKey, numbers: &Ranges) -> Self {
+        let counted = partition.known.is_counted(key.stamp.process, numbers);
+        if counted { Self::WithCount } else { Self::Message }
     }
 }
 

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use gaggle_wire::{NodeId, Stamp};
 
 use super::Node;
-use super::copies::due_ms;
+use super::copies::{Rows, due_ms};
+use super::twins::Twins;
 use crate::custody::burial::Numbers;
 use crate::custody::known::Seen;
 use crate::effect::{Effect, Effects};
@@ -30,7 +31,7 @@ pub(super) struct Loads {
 }
 
 #[derive(Debug)]
-enum Load {
+pub(super) enum Load {
     /// The next messages of a window.
     Window(PartitionId),
     /// Delayed messages that are due.
@@ -43,17 +44,20 @@ enum Load {
     Sweep(PartitionId),
     /// Old copies that nobody else has.
     Orphans(PartitionId, Numbers),
+    /// Messages whose ids came again.
+    Twins(Box<Twins>),
 }
 
 /// A message row with its count of deliveries.
-struct Stored {
-    key: MessageKey,
-    message: MessageRecord,
+#[derive(Debug)]
+pub(super) struct StoredRow {
+    pub(super) key: MessageKey,
+    pub(super) message: MessageRecord,
     deliveries: u32,
 }
 
 impl Node {
-    fn load(
+    pub(super) fn load(
         &mut self,
         load: Load,
         (from, to): (Vec<u8>, Vec<u8>),
@@ -127,21 +131,32 @@ impl Node {
                 }
             }
             Load::Sweep(id) => self.swept(id, (rows, end), effects),
+            Load::Twins(twins) => {
+                let (rows, _) = self.stored(rows, end);
+                self.twins_read(now, *twins, (rows, end), effects);
+            }
             Load::Orphans(id, numbers) => {
                 self.orphans_read(now, (id, numbers), (rows, end), effects);
             }
         }
     }
 
-    fn stored(&mut self, rows: Vec<Row>) -> (Vec<Stored>, Option<Stamp>) {
-        let mut stored: Vec<Stored> = Vec::with_capacity(rows.len());
+    /// The messages of a page with their counts, and the last stamp in it. A page that may end
+    /// between a message and its count leaves the message to the next page.
+    fn stored(&mut self, rows: Vec<Row>, end: ScanEnd) -> (Vec<StoredRow>, Option<Stamp>) {
+        let mut stored: Vec<StoredRow> = Vec::with_capacity(rows.len());
         let mut last = None;
-        for row in rows {
+        let torn = end == ScanEnd::More && rows.len() > 1;
+        let whole = match rows.last() {
+            Some(row) if torn && MessageKey::is_message(&row.key) => rows.len() - 1,
+            _ => rows.len(),
+        };
+        for row in rows.into_iter().take(whole) {
             match Key::parse(&row.key) {
                 Some(Key::Message(key)) => {
                     last = Some(key.stamp);
                     match MessageRecord::decode(&key, &row.value) {
-                        Ok(message) => stored.push(Stored { key, message, deliveries: 0 }),
+                        Ok(message) => stored.push(StoredRow { key, message, deliveries: 0 }),
                         Err(_) => self.count("rows_damaged"),
                     }
                 }
@@ -166,7 +181,7 @@ impl Node {
         (rows, end): (Vec<Row>, ScanEnd),
         effects: &mut Effects,
     ) {
-        let (stored, last) = self.stored(rows);
+        let (stored, last) = self.stored(rows, end);
         let heads: Vec<Head> =
             stored.into_iter().filter_map(|stored| self.consider(now, id, stored)).collect();
         let reach = match (end, last) {
@@ -185,8 +200,8 @@ impl Node {
     }
 
     /// What a row means for the window: a head that is ready, or nothing.
-    fn consider(&mut self, now: Now, id: PartitionId, stored: Stored) -> Option<Head> {
-        let Stored { key, message, deliveries } = stored;
+    fn consider(&mut self, now: Now, id: PartitionId, stored: StoredRow) -> Option<Head> {
+        let StoredRow { key, message, deliveries } = stored;
         let rule = self.rule(now, id.0);
         let purged = self.table.entry(id.0)?.purged;
         let list = self.intern(id, &message.holders);
@@ -280,7 +295,7 @@ impl Node {
     }
 
     fn arrival_read(&mut self, now: Now, id: PartitionId, rows: Vec<Row>) {
-        let (stored, _) = self.stored(rows);
+        let (stored, _) = self.stored(rows, ScanEnd::Reached);
         for stored in stored {
             if let Some(head) = self.consider(now, id, stored) {
                 let max = self.config.window_max;
@@ -313,9 +328,9 @@ impl Node {
         effects: &mut Effects,
     ) {
         let rule = self.rule(now, id.0);
-        let (stored, last) = self.stored(rows);
+        let (stored, last) = self.stored(rows, end);
         let (mut batches, mut items, mut bytes) = (Vec::new(), Vec::new(), 0);
-        for Stored { key, message, .. } in stored {
+        for StoredRow { key, message, .. } in stored {
             let Some(partition) = self.partitions.get(&id) else { break };
             let MessageRecord { label, accepted, holders } = message;
             let process = key.stamp.process;
@@ -353,9 +368,9 @@ impl Node {
 
     fn swept(&mut self, id: PartitionId, (rows, end): (Vec<Row>, ScanEnd), effects: &mut Effects) {
         let purged = self.table.entry(id.0).map_or(Stamp::ZERO, |entry| entry.purged);
-        let (stored, last) = self.stored(rows);
+        let (stored, last) = self.stored(rows, end);
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        for Stored { key, message, .. } in stored {
+        for StoredRow { key, message, deliveries } in stored {
             let (process, number) = (key.stamp.process, message.label.number);
             if message.accepted <= purged {
                 partition.known.drop_held(process, &Ranges::of(number, number));
@@ -363,7 +378,8 @@ impl Node {
             }
             if partition.known.seen(process, number) != Seen::Held {
                 partition.stored = partition.stored.saturating_sub(1);
-                Self::remove_rows(key, effects);
+                let rows = if deliveries > 0 { Rows::WithCount } else { Rows::Message };
+                Self::remove_rows(key, rows, effects);
             }
         }
         let limit = self.config.page_rows;
@@ -387,9 +403,9 @@ impl Node {
         effects: &mut Effects,
     ) {
         let rule = self.rule(now, id.0);
-        let (stored, last) = self.stored(rows);
+        let (stored, last) = self.stored(rows, end);
         let mut dropped = 0;
-        for Stored { key, message, .. } in stored {
+        for StoredRow { key, message, deliveries } in stored {
             let Some(partition) = self.partitions.get_mut(&id) else { return };
             let (process, number) = (key.stamp.process, message.label.number);
             let orphan = numbers.iter().any(|(of, n)| *of == process && n.contains(number))
@@ -399,7 +415,8 @@ impl Node {
                 partition.known.drop_held(process, &Ranges::of(number, number));
                 partition.remove(key.stamp);
                 partition.stored = partition.stored.saturating_sub(1);
-                Self::remove_rows(key, effects);
+                let rows = if deliveries > 0 { Rows::WithCount } else { Rows::Message };
+                Self::remove_rows(key, rows, effects);
                 dropped += 1;
             }
         }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use gaggle_wire::{Attempt, Label, NodeId, Refusal, Response, SEND_MAX, Stamp, VISIBILITY_MAX_MS};
 
+use super::copies::Stored;
 use super::inventory::Question;
+use super::twins::AfterTwins;
 use super::{Drain, Node};
 use crate::custody::sending::{Sending, Verdict};
 use crate::effect::{Effect, Effects};
@@ -184,12 +186,36 @@ impl Node {
             }
         }
         if sending.holders.contains(&self.config.node) {
-            let items = sending.labels.iter().map(|label| (*label, sending.accepted)).collect();
-            let holders = sending.holders.clone();
-            for (at, exception) in self.store(now, (sending.partition, &holders), items, effects) {
-                sending.except(at, &exception);
-            }
+            self.keep_here(now, batch, sending, effects);
+        }
+    }
+
+    /// Stores a batch here. It counts at once, unless ids came again: those are compared first.
+    fn keep_here(&mut self, now: Now, batch: u64, sending: &mut Sending, effects: &mut Effects) {
+        let (id, holders) = (sending.partition, sending.holders.clone());
+        let items = sending.labels.iter().map(|label| (*label, sending.accepted)).collect();
+        let Stored { exceptions, twins } = self.store(now, (id, &holders), items, effects);
+        for (at, exception) in exceptions {
+            sending.except(at, &exception);
+        }
+        if twins.is_empty() {
             sending.held_here(self.config.node);
+        } else {
+            sending.ask(self.config.node);
+            self.compare_twins(now, (id, twins), AfterTwins::Send { batch }, effects);
+        }
+    }
+
+    /// This node holds a batch, as its comparison showed.
+    pub(super) fn held_here(
+        &mut self,
+        now: Now,
+        (batch, clashes): (u64, &[(u32, CopyException)]),
+        effects: &mut Effects,
+    ) {
+        if let Some(sending) = self.sends.under_way.get_mut(&batch) {
+            sending.held_by(self.config.node, clashes);
+            self.judge_send(now, batch, effects);
         }
     }
 
@@ -316,11 +342,7 @@ impl Node {
             sending.relisted_by(me, sending.version);
         }
         if stand_in == me {
-            let items = sending.labels.iter().map(|label| (*label, sending.accepted)).collect();
-            for (at, exception) in self.store(now, (id, &holders), items, effects) {
-                sending.except(at, &exception);
-            }
-            sending.held_here(me);
+            self.keep_here(now, batch, sending, effects);
         } else if let Some(session) = self.sessions.with(stand_in) {
             effects.push(Effect::SendNow { link: session.link, envelope: copy_of(batch, sending) });
             sending.ask(stand_in);

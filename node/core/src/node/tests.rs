@@ -254,6 +254,24 @@ fn a_resend_of_what_is_held_is_stored_once_and_of_what_is_gone_not_at_all() {
 }
 
 #[test]
+fn another_message_under_a_known_id_is_refused_and_changes_nothing() {
+    let mut bench = Bench::new();
+    let queue = bench.queue(one_partition());
+    bench.send(queue, 1..=3);
+    let mut labels: Vec<_> = (1..=3).map(|number| bench.label(number)).collect();
+    labels[1].crc ^= 1;
+    labels[2].stamp.count += 1;
+    let (attempt, within_ms) = (Attempt::First, 1000);
+    let send = Request::Send { queue, partition: 0, attempt, within_ms, labels };
+    let (answer, effects) = bench.ask(send);
+    let Some(Response::Sent(sent)) = answer else { panic!("{answer:?}") };
+    let clash = gaggle_wire::SendException::Refused(Refusal::IdClash);
+    assert_eq!(sent.exceptions, [(1, clash.clone()), (2, clash)]);
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Write(_))));
+    assert_eq!(numbers(&bench.receive(9, 0).unwrap()), [1, 2, 3]);
+}
+
+#[test]
 fn what_was_stored_is_there_after_a_restart_and_what_was_deleted_is_not() {
     let mut bench = Bench::new();
     let queue = bench.queue(one_partition());
