@@ -132,7 +132,8 @@ impl Profile {
     }
 
     fn write(&self, path: &Path) -> io::Result<()> {
-        let dir = path.parent().filter(|dir| *dir != Path::new("")).unwrap_or_else(|| Path::new("."));
+        let dir =
+            path.parent().filter(|dir| *dir != Path::new("")).unwrap_or_else(|| Path::new("."));
         fs::create_dir_all(dir)?;
         let text = toml::to_string(self).map_err(io::Error::other)?;
         // A temporary file has mode 0600 from its first moment, and nobody reads half of it.

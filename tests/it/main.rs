@@ -3,4 +3,11 @@
 //! One target with a module per subject, so that everything is linked once. What these tests do
 //! not do: they do not try every order of events; the simulator does.
 
+mod cluster;
+mod command_line;
+mod cut;
+mod delivery;
 mod tidy;
+
+/// The program under test: see `src/main.rs`.
+const EXECUTABLE: &str = env!("CARGO_BIN_EXE_gaggle-under-test");

@@ -1,0 +1,67 @@
+//! Nodes that cannot talk: both sides go on, and afterwards it is one cluster again.
+
+use std::time::Duration;
+
+use gaggle_client::{Client, SettingsChange};
+use gaggle_support::tally::{Tally, spawn_consumer};
+use gaggle_support::{TestCluster, wait_until};
+use gaggle_wire::Standing;
+
+use crate::EXECUTABLE;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_sides_of_a_cut_go_on_and_afterwards_all_comes_and_deletes_hold() {
+    let mut cluster = TestCluster::start_behind_relays(EXECUTABLE, 3).await;
+    let (alone, other) = (cluster.client_of(0).await, cluster.client_of(1).await);
+    let change = SettingsChange { at_least: Some(1), ..SettingsChange::default() };
+    alone.create_queue("cut", change).await.unwrap();
+    wait_until(&other, "both know the queue", |status| !status.queues.is_empty()).await;
+    let tally = Tally::default();
+    send(&alone, "before", 50, &tally).await;
+
+    cluster.cut(&[0]);
+    for (client, gone) in [(&alone, 2), (&other, 1)] {
+        wait_until(client, "the other side is seen to be gone", |status| {
+            let down = status.members.iter().filter(|member| member.standing == Standing::Down);
+            down.count() == gone
+        })
+        .await;
+    }
+    send(&alone, "alone", 50, &tally).await;
+    send(&other, "other", 50, &tally).await;
+    // Each side delivers what it has, and deletes some of it.
+    for client in [&alone, &other] {
+        let queue = client.queue("cut").unwrap();
+        for _ in 0..20 {
+            let mut received = queue.receive(1, Duration::from_secs(20)).await.unwrap();
+            let delivery = received.pop().expect("both sides deliver");
+            tally.received(delivery.received());
+            let id = delivery.received().id;
+            // Fewer than W hosts can confirm it on the small side; it travels all the same.
+            if delivery.delete().await.is_ok() {
+                tally.deleted(id);
+            }
+        }
+    }
+    cluster.heal();
+    cluster.wait_until_ready().await;
+    let consumer = spawn_consumer(cluster.client().await, "cut", &tally);
+    tally.wait_complete(Duration::from_secs(60)).await;
+    tally.assert_complete();
+    wait_until(&alone, "the queue is empty", |status| {
+        status.queues.iter().all(|queue| queue.total.messages == 0)
+    })
+    .await;
+    assert_eq!(tally.resurrected(), [], "P4: deletes made on either side hold");
+    consumer.abort();
+}
+
+async fn send(client: &Client, title: &str, count: usize, tally: &Tally) {
+    let queue = client.queue("cut").unwrap();
+    for index in 0..count {
+        let body = format!("{title} {index}");
+        let result = queue.send(body.clone()).await;
+        assert!(result.is_ok(), "{body}: {result:?}");
+        tally.sent(body.as_bytes(), result);
+    }
+}

@@ -1,0 +1,179 @@
+//! Who gets what, and how soon: waiting consumers, no duplicates without faults, too few hosts.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use gaggle_client::{Outgoing, SendError, SettingsChange};
+use gaggle_support::tally::{Tally, spawn_consumer, spawn_producer};
+use gaggle_support::{TestCluster, wait_until};
+use gaggle_wire::{Refusal, Standing, Status};
+
+use crate::EXECUTABLE;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_reaches_a_consumer_that_waits_at_another_node_at_once() {
+    let cluster = TestCluster::start(EXECUTABLE, 3).await;
+    let mut waits = Vec::new();
+    for from in 0..3 {
+        for to in 0..3 {
+            let sender = cluster.client_of(from).await;
+            let receiver = cluster.client_of(to).await;
+            let name = format!("from-{from}-to-{to}");
+            sender.create_queue(&name, SettingsChange::default()).await.unwrap();
+            let (sending, receiving) =
+                (sender.queue(&name).unwrap(), receiver.queue(&name).unwrap());
+            for turn in 0..100 {
+                let waiting = receiving.clone();
+                let waiting = tokio::spawn(async move {
+                    let received = waiting.receive(1, Duration::from_secs(20)).await.unwrap();
+                    (received, Instant::now())
+                });
+                let body = format!("{from} {to} {turn}");
+                let sent = Instant::now();
+                sending.send(body.clone()).await.unwrap();
+                let (mut received, came) = waiting.await.unwrap();
+                let delivery = received.pop().expect("P10: nothing is stranded");
+                assert_eq!(delivery.body(), body.as_bytes());
+                delivery.delete().await.unwrap();
+                waits.push(came - sent);
+            }
+        }
+    }
+    waits.sort_unstable();
+    let (median, longest) = (waits[waits.len() / 2], waits[waits.len() - 1]);
+    assert!(median < Duration::from_millis(50), "P10: the median was {median:?}");
+    assert!(longest < Duration::from_secs(2), "P10: the longest was {longest:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_faults_nothing_comes_twice_although_every_hundredth_answer_is_lost() {
+    let mut cluster = TestCluster::prepare(EXECUTABLE, 3);
+    for index in 0..3 {
+        // Busy machines are late; that must not look like a death here.
+        cluster.nodes.settings_mut(index).suspicion = Some("10s".to_owned());
+    }
+    cluster.start_all().await;
+    let client = cluster.client().await;
+    client.create_queue("once", SettingsChange::default()).await.unwrap();
+    let before = client.status().await.unwrap();
+    let tally = Tally::default();
+    let mut consumers = Vec::new();
+    for index in 0..16 {
+        let client = cluster.client_of(index % 3).await;
+        consumers.push(spawn_consumer(client, "once", &tally));
+    }
+    let proxies: Vec<_> = (0..3).map(|index| cluster.proxy(index, 100)).collect();
+    let mut producers = Vec::new();
+    for part in 0..8 {
+        let address = proxies[part % 3].address().to_string();
+        let options = cluster.options().node_only(address);
+        let client = gaggle_client::Client::connect_with(options).await.unwrap();
+        let bodies = (0..12_500).map(|index| Bytes::from(format!("{part}-{index}"))).collect();
+        producers.push(spawn_producer(client, "once", bodies, &tally));
+    }
+    for producer in producers {
+        producer.await.unwrap();
+    }
+    tally.wait_complete(Duration::from_secs(60)).await;
+    tally.assert_complete();
+    let swallowed: u64 = proxies.iter().map(gaggle_support::proxy::Proxy::swallowed).sum();
+    assert!(swallowed > 0, "answers were lost, or this shows nothing");
+    assert_eq!(tally.failed(), Vec::<SendError>::new());
+    assert_eq!(tally.confirmed_count(), 100_000);
+    wait_until(&client, "the queue is empty", |status| queue_is_empty(status, "once")).await;
+    assert_eq!(tally.received_count(), 100_000);
+    assert_eq!(tally.duplicates(), 0, "P3: duplicates must be explained");
+    let after = client.status().await.unwrap();
+    for name in ["sessions_ended", "leases_expired", "grants_returned"] {
+        assert_eq!(
+            counter(&after, name),
+            counter(&before, name),
+            "{name}: this is no fault-free run"
+        );
+    }
+    consumers.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_enough_hosts_a_send_says_so_and_at_least_one_goes_on_alone() {
+    let mut cluster = TestCluster::start(EXECUTABLE, 3).await;
+    let client = cluster.client_of(0).await;
+    client.create_queue("firm", SettingsChange::default()).await.unwrap();
+    let change = SettingsChange { at_least: Some(1), ..SettingsChange::default() };
+    client.create_queue("yielding", change).await.unwrap();
+    let (firm, yielding) = (client.queue("firm").unwrap(), client.queue("yielding").unwrap());
+    firm.send("before").await.unwrap();
+    cluster.kill(1).await;
+    cluster.kill(2).await;
+
+    // Until the others are known to be gone, nobody can say more than: unknown.
+    let early = firm.send("early").within(Duration::from_millis(300)).await;
+    if let Err(error) = &early {
+        let refused = matches!(error.refusal(), Some(Refusal::NotEnoughHosts { .. }));
+        assert!(refused || matches!(error, SendError::Unknown { .. }), "{error:?}");
+    }
+    wait_until(&client, "the others are seen to be gone", |status| {
+        let gone = status.members.iter().filter(|member| member.standing == Standing::Down);
+        gone.count() == 2 && status.members.iter().all(|member| sessions(member) == 0)
+    })
+    .await;
+    let asked = Instant::now();
+    let refused = firm.send("late").within(Duration::from_millis(150)).await.unwrap_err();
+    assert!(matches!(refused.refusal(), Some(Refusal::NotEnoughHosts { .. })), "{refused:?}");
+    assert!(asked.elapsed() < Duration::from_millis(400), "{:?}", asked.elapsed());
+    let alone = yielding.send("alone").await.unwrap();
+    assert_eq!(alone.copies, 1, "the confirm says how many nodes have it");
+
+    cluster.start_all().await;
+    wait_until(&client, "the missing copies were made", |status| {
+        let queue = status.queues.iter().find(|queue| queue.name.as_str() == "yielding");
+        queue.is_some_and(|queue| {
+            queue.nodes.len() == 3 && queue.nodes.iter().all(|(_, counts)| counts.messages == 1)
+        })
+    })
+    .await;
+    let received = yielding.receive(10, Duration::from_secs(20)).await.unwrap();
+    assert_eq!(received.len(), 1);
+    assert_eq!(received[0].body(), b"alone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stale_receipt_changes_nothing_of_the_present_delivery() {
+    let cluster = TestCluster::start(EXECUTABLE, 3).await;
+    let client = cluster.client().await;
+    client.create_queue("stale", SettingsChange::default()).await.unwrap();
+    let queue = client.queue("stale").unwrap();
+    queue.send(Outgoing::new("work")).await.unwrap();
+    let short = Some(Duration::from_millis(200));
+    let wait = Duration::from_secs(20);
+    let first = queue.receive_for(1, wait, short).await.unwrap().pop().unwrap().into_parts().1;
+    let second = queue.receive(1, wait).await.unwrap().pop().unwrap();
+    assert_eq!(second.delivery_count(), 2);
+    let extended = client.extend_all([first.clone()], Duration::from_secs(60)).await;
+    let refused = extended.into_iter().next().unwrap().unwrap_err();
+    assert_eq!(refused.refusal(), Some(&Refusal::StaleReceipt));
+    let released = client.release_all([first], Duration::ZERO).await;
+    let refused = released.into_iter().next().unwrap().unwrap_err();
+    assert_eq!(refused.refusal(), Some(&Refusal::StaleReceipt));
+    second.delete().await.unwrap();
+    assert!(queue.receive(1, Duration::from_millis(500)).await.unwrap().is_empty());
+}
+
+fn queue_is_empty(status: &Status, name: &str) -> bool {
+    let queue = status.queues.iter().find(|queue| queue.name.as_str() == name);
+    queue.is_some_and(|queue| queue.total.messages == 0 && queue.total.in_flight == 0)
+}
+
+fn sessions(member: &gaggle_wire::MemberStatus) -> usize {
+    member.report.as_ref().map_or(0, |report| report.sessions.len())
+}
+
+/// The sum of a counter over all nodes; a counter that no node has proves nothing.
+fn counter(status: &Status, name: &str) -> u64 {
+    let reports = status.members.iter().filter_map(|member| member.report.as_ref());
+    let counters = reports.flat_map(|report| &report.counters);
+    let values: Vec<u64> =
+        counters.filter(|(found, _)| found == name).map(|(_, value)| *value).collect();
+    assert!(!values.is_empty(), "there is a counter {name}");
+    values.iter().sum()
+}

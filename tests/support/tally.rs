@@ -1,0 +1,206 @@
+//! What was confirmed and what came, message by message.
+//!
+//! Messages are told apart by their ids, so that of two empty bodies one cannot stand for the
+//! other, and bodies are compared by length and hash, so that a mebibyte costs sixteen bytes
+//! here. A send whose outcome is unknown may come or not.
+
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::Hasher;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use gaggle_client::{Client, Confirmed, MessageId, Outgoing, Received, SendError};
+use tokio::task::JoinHandle;
+
+/// The account of a test; clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    accounts: Arc<Mutex<Accounts>>,
+}
+
+#[derive(Debug, Default)]
+struct Accounts {
+    confirmed: HashMap<MessageId, Mark>,
+    received: HashMap<MessageId, (Mark, u32)>,
+    deleted: HashMap<MessageId, Instant>,
+    failed: Vec<SendError>,
+    resurrected: Vec<MessageId>,
+}
+
+/// What is kept of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    length: usize,
+    hash: u64,
+}
+
+impl Mark {
+    fn of(body: &[u8]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(body);
+        Self { length: body.len(), hash: hasher.finish() }
+    }
+}
+
+impl Tally {
+    /// Notes how a send went.
+    pub fn sent(&self, body: &[u8], result: Result<Confirmed, SendError>) {
+        let mut accounts = self.lock();
+        match result {
+            Ok(confirmed) => {
+                let before = accounts.confirmed.insert(confirmed.id, Mark::of(body));
+                assert!(before.is_none(), "{:?} was confirmed twice", confirmed.id);
+            }
+            Err(error) => accounts.failed.push(error),
+        }
+    }
+
+    /// Notes a delivery.
+    pub fn received(&self, received: &Received) {
+        let mark = Mark::of(&received.message.body);
+        let mut accounts = self.lock();
+        let known = accounts.received.entry(received.id).or_insert((mark, 0));
+        assert_eq!(known.0, mark, "{:?} came with two bodies", received.id);
+        known.1 += 1;
+        if accounts.deleted.contains_key(&received.id) {
+            accounts.resurrected.push(received.id);
+        }
+    }
+
+    /// Notes that a delete was confirmed.
+    pub fn deleted(&self, id: MessageId) {
+        self.lock().deleted.insert(id, Instant::now());
+    }
+
+    /// How many sends were confirmed.
+    #[must_use]
+    pub fn confirmed_count(&self) -> usize {
+        self.lock().confirmed.len()
+    }
+
+    /// How many different messages came.
+    #[must_use]
+    pub fn received_count(&self) -> usize {
+        self.lock().received.len()
+    }
+
+    /// The sends that were not confirmed.
+    #[must_use]
+    pub fn failed(&self) -> Vec<SendError> {
+        self.lock().failed.clone()
+    }
+
+    /// Confirmed messages that have not come.
+    #[must_use]
+    pub fn missing(&self) -> usize {
+        let accounts = self.lock();
+        accounts.confirmed.keys().filter(|id| !accounts.received.contains_key(id)).count()
+    }
+
+    /// Deliveries beyond the first of each message.
+    #[must_use]
+    pub fn duplicates(&self) -> u32 {
+        self.lock().received.values().map(|(_, count)| count - 1).sum()
+    }
+
+    /// Deliveries of messages whose delete had been confirmed before.
+    #[must_use]
+    pub fn resurrected(&self) -> Vec<MessageId> {
+        self.lock().resurrected.clone()
+    }
+
+    /// Asserts that all that was confirmed came, byte for byte (P1, P2).
+    ///
+    /// # Panics
+    /// When it did not.
+    pub fn assert_complete(&self) {
+        let accounts = self.lock();
+        let mut missing = Vec::new();
+        for (id, mark) in &accounts.confirmed {
+            match accounts.received.get(id) {
+                Some((came, _)) => assert_eq!(came, mark, "P2: {id:?} came with another body"),
+                None => missing.push(*id),
+            }
+        }
+        missing.sort_unstable();
+        assert!(
+            missing.is_empty(),
+            "P1: {} confirmed messages are lost: {missing:?}",
+            missing.len()
+        );
+    }
+
+    /// Waits until all that was confirmed has come, as long as something still comes.
+    ///
+    /// # Panics
+    /// When nothing came for `patience`.
+    pub async fn wait_complete(&self, patience: Duration) {
+        let mut last = (usize::MAX, Instant::now());
+        loop {
+            let missing = self.missing();
+            if missing == 0 {
+                return;
+            }
+            if missing != last.0 {
+                last = (missing, Instant::now());
+            }
+            assert!(last.1.elapsed() < patience, "P1: {missing} confirmed messages do not come");
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Accounts> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Receives and deletes until it is aborted, whatever happens to nodes meanwhile.
+#[must_use]
+pub fn spawn_consumer(client: Client, queue: &str, tally: &Tally) -> JoinHandle<()> {
+    let (queue, tally) = (client.queue(queue).expect("a name"), tally.clone());
+    tokio::spawn(async move {
+        loop {
+            let mut consumer = queue.consumer().open();
+            while let Some(Ok(delivery)) = consumer.next().await {
+                tally.received(delivery.received());
+                let id = delivery.received().id;
+                // What could not be deleted comes again, which these tests allow.
+                if delivery.delete().await.is_ok() {
+                    tally.deleted(id);
+                }
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    })
+}
+
+/// Sends these bodies, so many at a time, and notes how each went.
+#[must_use]
+pub fn spawn_producer(
+    client: Client,
+    queue: &str,
+    bodies: Vec<bytes::Bytes>,
+    tally: &Tally,
+) -> JoinHandle<()> {
+    let (queue, tally) = (client.queue(queue).expect("a name"), tally.clone());
+    tokio::spawn(async move {
+        // Few enough that a kill in the middle finds most of them still to come.
+        let producer = queue.producer().under_way_max(64);
+        let mut under_way = Vec::new();
+        for body in bodies {
+            match producer.send(Outgoing::new(body.clone())).await {
+                Ok(sending) => {
+                    let tally = tally.clone();
+                    under_way.push(tokio::spawn(async move { tally.sent(&body, sending.await) }));
+                }
+                Err(error) => tally.sent(&body, Err(error)),
+            }
+        }
+        for noted in under_way {
+            noted.await.expect("noting a result does not panic");
+        }
+    })
+}
+
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
