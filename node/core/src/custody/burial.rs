@@ -7,7 +7,8 @@
 //! A block goes when all its holders that are still members have it *and* no client sends one of
 //! its ids again any more (resend window), or at its expiry.
 //!
-//! Invariant: a block is dropped for no other reason (P4). What this file does not do: it does
+//! Invariants: a block is dropped for no other reason (P4); an id that is gone is in one block of
+//! a node, whose holders are all that anybody has named. What this file does not do: it does
 //! not touch rows of messages and does not send.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::now::{Mono, Wall};
 use crate::ranges::Ranges;
 use crate::session::PartitionId;
+use crate::table::rendezvous::{self, Slot};
 
 /// Messages by process.
 pub(crate) type Numbers = Vec<(ProcessId, Ranges)>;
@@ -50,7 +52,8 @@ pub(crate) struct Burying {
     /// Whom to answer, and which receipts of it.
     pub(crate) call: Option<u64>,
     pub(crate) at: Vec<usize>,
-    pub(crate) block: Option<u64>,
+    /// Blocks of this node that it covers.
+    pub(crate) blocks: Vec<u64>,
     /// Holders in session that have not answered.
     waiting: BTreeSet<NodeId>,
     buried: BTreeSet<NodeId>,
@@ -81,7 +84,7 @@ pub(crate) struct Burials {
     /// Blocks that were pushed to a node, by batch.
     pushes: BTreeMap<u64, (NodeId, Vec<u64>)>,
     /// Blocks by who told them as which batch.
-    told: BTreeMap<(NodeId, u64), u64>,
+    told: BTreeMap<(NodeId, u64), Vec<u64>>,
     /// What to tell each holder in bulk: batches and who has them.
     news: BTreeMap<NodeId, Vec<(u64, Vec<NodeId>)>>,
 }
@@ -102,6 +105,53 @@ impl Burials {
         let (known, since) = (BTreeSet::new(), Mono(0));
         self.blocks.insert(number, Block { partition, record, known, since, pushed: since });
         self.next_block = self.next_block.max(number + 1);
+    }
+
+    /// After all blocks were read: this node has them. Who else does is found out again, and as
+    /// nobody knows how long ago their deletes were, the resend window begins anew.
+    pub(crate) fn reopened(&mut self, me: NodeId, now: Mono) {
+        for block in self.blocks.values_mut() {
+            block.known.insert(me);
+            (block.since, block.pushed) = (now, now);
+        }
+    }
+
+    /// Messages that are gone already are told of again, maybe with more holders, or as known to
+    /// more nodes: lists and knowledge merge. Blocks that are covered whole, and those whose
+    /// record is another one now.
+    pub(crate) fn merge(
+        &mut self,
+        partition: PartitionId,
+        messages: &[(ProcessId, Ranges)],
+        (holders, known): (&[NodeId], &BTreeSet<NodeId>),
+    ) -> (Vec<u64>, Vec<(u64, BlockRecord)>) {
+        let (mut covered, mut changed) = (Vec::new(), Vec::new());
+        let told = |process: &ProcessId| messages.iter().find(|(of, _)| of == process);
+        for (number, block) in &mut self.blocks {
+            if block.partition != partition {
+                continue;
+            }
+            let mut left = block.record.messages.iter().map(|(process, numbers)| {
+                let rest = told(process).map(|(_, told)| numbers.without(told));
+                (numbers, rest.unwrap_or_else(|| numbers.clone()))
+            });
+            let whole = left.clone().all(|(_, rest)| rest.is_empty());
+            if !left.any(|(numbers, rest)| rest != *numbers) {
+                continue;
+            }
+            if whole {
+                block.known.extend(known.iter().copied());
+                covered.push(*number);
+            }
+            let more = holders.iter().filter(|node| !block.record.holders.contains(node));
+            let more: Vec<NodeId> = more.copied().collect();
+            if !more.is_empty() {
+                block.record.holders.extend(more);
+                rendezvous::order(Slot::of(partition.0, partition.1), &mut block.record.holders);
+                changed.push((*number, block.record.clone()));
+            }
+        }
+        (covered, changed)
     }
 
     /// Takes a new block in; its number, under which its record is to be written.
@@ -126,8 +176,8 @@ impl Burials {
     }
 
     /// A node told of this block as that batch of its own.
-    pub(crate) fn told_by(&mut self, node: NodeId, batch: u64, block: u64) {
-        self.told.insert((node, batch), block);
+    pub(crate) fn told_by(&mut self, node: NodeId, batch: u64, blocks: Vec<u64>) {
+        self.told.insert((node, batch), blocks);
     }
 
     /// Starts a delete that these holders in session have to answer.
@@ -137,10 +187,10 @@ impl Burials {
         waiting: impl IntoIterator<Item = NodeId>,
         burying: NewBurying,
     ) {
-        let NewBurying { call, at, block, here, confirms, deadline } = burying;
+        let NewBurying { call, at, blocks, here, confirms, deadline } = burying;
         let waiting = waiting.into_iter().collect();
         let buried = here.into_iter().collect();
-        let burying = Burying { call, at, block, waiting, buried, confirms, deadline };
+        let burying = Burying { call, at, blocks, waiting, buried, confirms, deadline };
         self.under_way.insert(batch, burying);
     }
 
@@ -174,8 +224,10 @@ impl Burials {
     pub(crate) fn finish(&mut self, batch: u64) -> Option<Burying> {
         let burying = self.under_way.remove(&batch)?;
         let known: Vec<NodeId> = burying.buried.iter().copied().collect();
-        if let Some(block) = burying.block.and_then(|block| self.blocks.get_mut(&block)) {
-            block.known.extend(known.iter().copied());
+        for block in &burying.blocks {
+            if let Some(block) = self.blocks.get_mut(block) {
+                block.known.extend(known.iter().copied());
+            }
         }
         for node in &known {
             self.news.entry(*node).or_default().push((batch, known.clone()));
@@ -211,9 +263,10 @@ impl Burials {
     /// A node tells who has batches that it told before.
     pub(crate) fn learn(&mut self, from: NodeId, batches: &[(u64, Vec<NodeId>)]) {
         for (batch, known) in batches {
-            let block = self.told.remove(&(from, *batch));
-            if let Some(block) = block.and_then(|block| self.blocks.get_mut(&block)) {
-                block.known.extend(known.iter().copied());
+            for block in self.told.remove(&(from, *batch)).unwrap_or_default() {
+                if let Some(block) = self.blocks.get_mut(&block) {
+                    block.known.extend(known.iter().copied());
+                }
             }
         }
     }
@@ -294,7 +347,8 @@ impl Burials {
             .filter_map(|number| Some((number, self.blocks.remove(&number)?)))
             .collect();
         if !taken.is_empty() {
-            self.told.retain(|_, block| self.blocks.contains_key(block));
+            let kept = |block: &u64| self.blocks.contains_key(block);
+            self.told.retain(|_, blocks| blocks.iter().any(kept));
         }
         taken
     }
@@ -315,7 +369,8 @@ impl Burials {
 pub(crate) struct NewBurying {
     pub(crate) call: Option<u64>,
     pub(crate) at: Vec<usize>,
-    pub(crate) block: Option<u64>,
+    /// Blocks of this node that it covers.
+    pub(crate) blocks: Vec<u64>,
     /// This node, if it keeps the block itself.
     pub(crate) here: Option<NodeId>,
     pub(crate) confirms: u8,
@@ -377,7 +432,7 @@ mod tests {
         let new = NewBurying {
             call: Some(1),
             at: vec![0],
-            block: Some(block),
+            blocks: vec![block],
             here: Some(A),
             confirms: 2,
             deadline: at(10),

@@ -25,6 +25,8 @@ pub(crate) struct OfProcess {
     pub(crate) gone: Ranges,
     /// Held and not known to be at enough hosts.
     pub(crate) unsettled: Ranges,
+    /// Held, with a row that counts their deliveries.
+    counted: Ranges,
     /// What was unsettled at the last look; what still is, is open.
     looked_at: Ranges,
     /// The highest number that was ever held.
@@ -101,9 +103,25 @@ impl Known {
         }
     }
 
+    /// The deliveries of this one are counted in a row of their own from now on.
+    pub(crate) fn count_row(&mut self, process: ProcessId, number: u64) {
+        if let Some(known) = self.processes.get_mut(&process)
+            && known.held.contains(number)
+        {
+            known.counted.insert(number);
+        }
+    }
+
+    /// Whether the deliveries of any of these are counted in rows of their own.
+    pub(crate) fn is_counted(&self, process: ProcessId, numbers: &Ranges) -> bool {
+        let known = self.processes.get(&process);
+        known.is_some_and(|known| !known.counted.intersection(numbers).is_empty())
+    }
+
     /// These are gone; which of them were held.
     pub(crate) fn bury(&mut self, process: ProcessId, numbers: &Ranges) -> Ranges {
         let known = self.processes.entry(process).or_default();
+        known.counted.subtract(numbers);
         let held = known.held.intersection(numbers);
         known.held.subtract(&held);
         if !held.is_empty() {
@@ -126,6 +144,7 @@ impl Known {
         if let Some(known) = self.processes.get_mut(&process) {
             known.held.subtract(numbers);
             known.unsettled.subtract(numbers);
+            known.counted.subtract(numbers);
             known.dirty = true;
         }
     }

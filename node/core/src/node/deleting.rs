@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use gaggle_wire::{DeleteResult, NodeId, ProcessId, Receipt, Refusal, Response, Stamp};
 
+use super::copies::Rows;
 use super::{Drain, Node};
 use crate::calls::Batch;
 use crate::custody::burial::{Block, BlockRecord, NewBurying, Numbers, Standing, merge_numbers};
@@ -117,19 +118,19 @@ impl Node {
                 effects.send_now(session.link, envelope);
             }
         }
-        let mut block = None;
+        let mut blocks = Vec::new();
         let (call, at) = (Some(call), group.at.clone());
         if keeps {
             let Group { messages, stamps, leases, .. } = group;
             let new = NewTombstones { id, holders, messages, stamps, leases, known: vec![me] };
-            let (added, older) = self.bury(now, new, effects);
-            block = added;
+            let (covered, older) = self.bury(now, new, effects);
+            blocks = covered;
             self.note_older(call, &at, &older);
         }
         let deadline = now.mono.plus(DELETE_WITHIN);
         self.timers.at_latest(Timer::Deadlines, deadline);
         let here = keeps.then_some(me);
-        let new = NewBurying { call, at, block, here, confirms, deadline };
+        let new = NewBurying { call, at, blocks, here, confirms, deadline };
         self.burials.start(batch, in_session, new);
         self.judge_delete(now, batch, effects);
     }
@@ -208,35 +209,42 @@ impl Node {
         let known_queue = self.table.entry(new.id.0).is_none_or(|entry| !entry.is_deleted());
         let mut older = Vec::new();
         if known_queue {
-            let (block, later) = self.bury(now, new, effects);
+            let (blocks, later) = self.bury(now, new, effects);
             older = later;
-            if let Some(block) = block {
-                self.burials.told_by(peer, batch, block);
+            if !blocks.is_empty() {
+                self.burials.told_by(peer, batch, blocks);
             }
         }
         self.say(peer, Envelope::Buried { batch, older }, effects);
     }
 
-    /// Takes tombstones in: their messages are gone here from now on. The block, unless all of it
-    /// was known before; and the stamps, by position, that are in flight by a later delivery.
+    /// Takes tombstones in: their messages are gone here from now on. The blocks that they cover;
+    /// and the stamps, by position, that are in flight by a later delivery.
     pub(super) fn bury(
         &mut self,
         now: Now,
         new: NewTombstones,
         effects: &mut Effects,
-    ) -> (Option<u64>, Vec<u32>) {
-        let NewTombstones { id, holders, messages, stamps, leases, known } = new;
-        let retention = self
-            .table
-            .live(id.0)
-            .map_or(gaggle_wire::RETENTION_MAX_MS, |entry| entry.settings().retention_ms);
+    ) -> (Vec<u64>, Vec<u32>) {
+        let NewTombstones { id, mut holders, messages, stamps, leases, known } = new;
+        let known: BTreeSet<NodeId> = known.into_iter().chain([self.config.node]).collect();
         let partition = self.partitions.entry(id).or_insert_with(|| Partition::new(id));
-        let fresh = messages.iter().any(|(process, numbers)| {
-            partition.known.of(*process).is_none_or(|of| !numbers.without(&of.gone).is_empty())
-        });
-        let mut held = 0;
+        let (mut fresh, mut old): (Numbers, Numbers) = (Vec::new(), Vec::new());
+        let (mut held, mut rows) = (0, Rows::Message);
         for (process, numbers) in &messages {
+            if partition.known.is_counted(*process, numbers) {
+                rows = Rows::WithCount;
+            }
+            let gone = partition.known.of(*process).map(|of| numbers.intersection(&of.gone));
+            let gone = gone.unwrap_or_default();
+            let rest = numbers.without(&gone);
             held += partition.known.bury(*process, numbers).size();
+            if !rest.is_empty() {
+                fresh.push((*process, rest));
+            }
+            if !gone.is_empty() {
+                old.push((*process, gone));
+            }
         }
         let mut older = Vec::new();
         for (at, stamp) in stamps.iter().enumerate() {
@@ -245,10 +253,14 @@ impl Node {
             {
                 older.push(u32::try_from(at).unwrap_or(u32::MAX));
             }
-            partition.remove(*stamp);
-            let key = MessageKey { queue: id.0, partition: id.1, stamp: *stamp };
+            // A list that grew after the delivery names more nodes than the receipt.
+            let listed = partition.remove(*stamp).map(|head| partition.holders(head.list));
+            let more = listed.unwrap_or_default().iter().filter(|node| !holders.contains(node));
+            let more: Vec<NodeId> = more.copied().collect();
+            holders.extend(more);
             if held > 0 {
-                Self::remove_rows(key, effects);
+                let key = MessageKey { queue: id.0, partition: id.1, stamp: *stamp };
+                Self::remove_rows(key, rows, effects);
             }
         }
         if !stamps.is_empty() {
@@ -259,17 +271,50 @@ impl Node {
             self.sweep(id, effects);
         }
         self.reception.touch(id.0);
-        if !fresh {
-            return (None, older);
+        rendezvous::order(rendezvous::Slot::of(id.0, id.1), &mut holders);
+        let mut blocks = Vec::new();
+        if !old.is_empty() {
+            blocks = self.merge_tombstones(id, &messages, (&holders, &known), effects);
         }
+        if !fresh.is_empty() {
+            blocks.push(self.add_block(now, id, (fresh, holders, known), effects));
+        }
+        (blocks, older)
+    }
+
+    /// More is known of messages that are gone; the blocks that are covered whole.
+    pub(super) fn merge_tombstones(
+        &mut self,
+        id: PartitionId,
+        messages: &[(ProcessId, Ranges)],
+        (holders, known): (&[NodeId], &BTreeSet<NodeId>),
+        effects: &mut Effects,
+    ) -> Vec<u64> {
+        let (covered, changed) = self.burials.merge(id, messages, (holders, known));
+        for (block, record) in changed {
+            let key = Key::Tombstones(id.0, id.1, block).encode();
+            effects.write(Write::Put { key, value: record::encode(&record) });
+        }
+        covered
+    }
+
+    fn add_block(
+        &mut self,
+        now: Now,
+        id: PartitionId,
+        (messages, holders, known): (Numbers, Vec<NodeId>, BTreeSet<NodeId>),
+        effects: &mut Effects,
+    ) -> u64 {
+        let live = self.table.live(id.0);
+        let retention =
+            live.map_or(gaggle_wire::RETENTION_MAX_MS, |entry| entry.settings().retention_ms);
         let wall_ms = now.wall.0 / 1_000_000;
         let expires_ms = wall_ms.saturating_add(retention).saturating_add(EXPIRY_SLACK_MS);
         let record = BlockRecord { messages, holders, expires_ms };
         let value = record::encode(&record);
-        let known = known.into_iter().chain([self.config.node]).collect::<BTreeSet<_>>();
         let block = self.burials.add(id, record, known, now.mono);
         effects.write(Write::Put { key: Key::Tombstones(id.0, id.1, block).encode(), value });
-        (Some(block), older)
+        block
     }
 
     /// Drops the tombstones that have done their duty.

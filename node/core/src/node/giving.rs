@@ -180,6 +180,7 @@ impl Node {
         if delivery > 1 {
             let key = MessageKey { queue: id.0, partition: id.1, stamp };
             let key = Key::Deliveries(key).encode();
+            partition.known.count_row(stamp.process, head.label.number);
             effects.write(Write::Put { key, value: record::encode(&delivery) });
         }
         let until = now.mono.plus(lease_for);

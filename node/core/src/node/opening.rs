@@ -21,7 +21,7 @@ use crate::custody::known::SettledRecord;
 use crate::effect::Effects;
 use crate::event::Surroundings;
 use crate::ledger::key::meta;
-use crate::ledger::{Key, MessageRecord, Row, Write, record};
+use crate::ledger::{Key, MessageKey, MessageRecord, Row, Write, record};
 use crate::membership::{Contacts, Me, Membership, MembershipConfig, Profile, Zone};
 use crate::now::Now;
 use crate::queue::Partition;
@@ -52,6 +52,8 @@ struct Opened {
     burials: Burials,
     settled: BTreeMap<PartitionId, BTreeMap<ProcessId, SettledRecord>>,
     partitions: BTreeMap<PartitionId, Partition>,
+    /// The message that was read last, and its number.
+    last: Option<(MessageKey, u64)>,
     damaged: u64,
     written: BTreeMap<NodeId, Vec<u8>>,
 }
@@ -64,7 +66,7 @@ impl Opened {
             Key::Meta(meta::BOOT) => self.boot = record::decode(value).map_err(|_| bad())?,
             Key::Meta(meta::CEILING) => self.ceiling = record::decode(value).map_err(|_| bad())?,
             Key::Meta(meta::STORE) => self.store = record::decode(value).map_err(|_| bad())?,
-            Key::Meta(_) | Key::Due(..) | Key::Deliveries(_) => {}
+            Key::Meta(_) | Key::Due(..) => {}
             Key::Queue(_) => {
                 let entry: Entry = record::decode(value).map_err(|_| bad())?;
                 self.table.merge(&entry);
@@ -90,14 +92,23 @@ impl Opened {
                 Ok(message) => {
                     let partition = self.partition((key.queue, key.partition));
                     partition.stored += 1;
-                    partition.known.hold_row(key.stamp.process, message.label.number);
+                    let number = message.label.number;
+                    partition.known.hold_row(key.stamp.process, number);
                     partition.list(&message.holders);
                     if message.label.delay_ms > 0 {
                         partition.next_due = Some(0);
                     }
+                    self.last = Some((key, number));
                 }
                 Err(_) => self.damaged += 1,
             },
+            Key::Deliveries(key) => {
+                // It lies right behind its message.
+                if let Some((_, number)) = self.last.filter(|(last, _)| *last == key) {
+                    let known = &mut self.partition((key.queue, key.partition)).known;
+                    known.count_row(key.stamp.process, number);
+                }
+            }
         }
         Ok(())
     }
@@ -127,6 +138,7 @@ impl Node {
         for (id, partition) in &mut opened.partitions {
             partition.known.rows_read(opened.settled.get(id).unwrap_or(&none));
         }
+        opened.burials.reopened(config.node, now.mono);
         let mut rng = Pcg64Mcg::seed_from_u64(config.seed);
         let process = ProcessId(rng.random());
         let boot = opened.boot + 1;

@@ -202,10 +202,10 @@ impl Partition {
     }
 
     /// A message is gone or was dropped: it is neither ready nor in flight any more.
-    pub(crate) fn remove(&mut self, stamp: Stamp) -> Option<Label> {
+    pub(crate) fn remove(&mut self, stamp: Stamp) -> Option<Head> {
         self.told.remove(&stamp);
-        let ready = self.window.remove(stamp).map(|head| head.label);
-        ready.or_else(|| self.flights.remove(stamp).map(|flight| flight.head.label))
+        let ready = self.window.remove(stamp);
+        ready.or_else(|| self.flights.remove(stamp).map(|flight| flight.head))
     }
 
     /// Nothing is handed out here any more: what is in the window is left to the disk. Flights
