@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gaggle_client::{Outgoing, SendError, SettingsChange};
 use gaggle_support::tally::{Tally, spawn_consumer, spawn_producer};
-use gaggle_support::{TestCluster, wait_until};
+use gaggle_support::{TestCluster, until, wait_until};
 use gaggle_wire::Refusal;
 
 use crate::EXECUTABLE;
@@ -148,11 +148,4 @@ async fn a_stop_of_all_nodes_keeps_everything_and_delivers_nothing_twice() {
     tally.assert_complete();
     assert_eq!(tally.duplicates(), 0, "P3: a graceful stop is no fault");
     consumer.abort();
-}
-
-/// Waits for something that the tasks of this test bring about.
-async fn until(mut holds: impl FnMut() -> bool) {
-    while !holds() {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
 }

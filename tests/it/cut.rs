@@ -36,10 +36,10 @@ async fn both_sides_of_a_cut_go_on_and_afterwards_all_comes_and_deletes_hold() {
             let mut received = queue.receive(1, Duration::from_secs(20)).await.unwrap();
             let delivery = received.pop().expect("both sides deliver");
             tally.received(delivery.received());
-            let id = delivery.received().id;
+            let stamp = delivery.received().stamp;
             // Fewer than W hosts can confirm it on the small side; it travels all the same.
             if delivery.delete().await.is_ok() {
-                tally.deleted(id);
+                tally.deleted(stamp);
             }
         }
     }

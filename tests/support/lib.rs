@@ -237,9 +237,24 @@ pub async fn wait_until(
     panic!("it did not come to this: {what}; last: {last}");
 }
 
+/// Waits for something that other tasks of a test bring about.
+///
+/// # Panics
+/// When that takes more than minutes: a task has died, or the product hangs.
+pub async fn until(mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + UNTIL_MAX;
+    while !holds() {
+        assert!(Instant::now() < deadline, "what the test waits for does not happen");
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
 /// Far above what anything here takes, for machines that are busy with other tests.
 const WAIT_MAX: Duration = Duration::from_secs(90);
 const CONNECT_WITHIN: Duration = Duration::from_secs(60);
 const ASK_AGAIN: Duration = Duration::from_millis(50);
+/// As long as the longest storm takes on a slow machine.
+const UNTIL_MAX: Duration = Duration::from_secs(240);
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// No node of a test has such an id.
 const PROXY_ID: u64 = 900;

@@ -1,6 +1,6 @@
 //! What was confirmed and what came, message by message.
 //!
-//! Messages are told apart by their ids, so that of two empty bodies one cannot stand for the
+//! Messages are told apart by their stamps, so that of two empty bodies one cannot stand for the
 //! other, and bodies are compared by length and hash, so that a mebibyte costs sixteen bytes
 //! here. A send whose outcome is unknown may come or not.
 
@@ -10,7 +10,7 @@ use std::hash::Hasher;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use gaggle_client::{Client, Confirmed, MessageId, Outgoing, Received, SendError};
+use gaggle_client::{Client, Confirmed, Outgoing, Received, SendError, Stamp};
 use tokio::task::JoinHandle;
 
 /// The account of a test; clones share it.
@@ -21,11 +21,11 @@ pub struct Tally {
 
 #[derive(Debug, Default)]
 struct Accounts {
-    confirmed: HashMap<MessageId, Mark>,
-    received: HashMap<MessageId, (Mark, u32)>,
-    deleted: HashMap<MessageId, Instant>,
+    confirmed: HashMap<Stamp, Mark>,
+    received: HashMap<Stamp, (Mark, u32)>,
+    deleted: HashMap<Stamp, Instant>,
     failed: Vec<SendError>,
-    resurrected: Vec<MessageId>,
+    resurrected: Vec<Stamp>,
 }
 
 /// What is kept of a body.
@@ -49,8 +49,8 @@ impl Tally {
         let mut accounts = self.lock();
         match result {
             Ok(confirmed) => {
-                let before = accounts.confirmed.insert(confirmed.id, Mark::of(body));
-                assert!(before.is_none(), "{:?} was confirmed twice", confirmed.id);
+                let before = accounts.confirmed.insert(confirmed.stamp, Mark::of(body));
+                assert!(before.is_none(), "{:?} was confirmed twice", confirmed.stamp);
             }
             Err(error) => accounts.failed.push(error),
         }
@@ -60,17 +60,17 @@ impl Tally {
     pub fn received(&self, received: &Received) {
         let mark = Mark::of(&received.message.body);
         let mut accounts = self.lock();
-        let known = accounts.received.entry(received.id).or_insert((mark, 0));
-        assert_eq!(known.0, mark, "{:?} came with two bodies", received.id);
+        let known = accounts.received.entry(received.stamp).or_insert((mark, 0));
+        assert_eq!(known.0, mark, "{:?} came with two bodies", received.stamp);
         known.1 += 1;
-        if accounts.deleted.contains_key(&received.id) {
-            accounts.resurrected.push(received.id);
+        if accounts.deleted.contains_key(&received.stamp) {
+            accounts.resurrected.push(received.stamp);
         }
     }
 
     /// Notes that a delete was confirmed.
-    pub fn deleted(&self, id: MessageId) {
-        self.lock().deleted.insert(id, Instant::now());
+    pub fn deleted(&self, stamp: Stamp) {
+        self.lock().deleted.insert(stamp, Instant::now());
     }
 
     /// How many sends were confirmed.
@@ -95,7 +95,7 @@ impl Tally {
     #[must_use]
     pub fn missing(&self) -> usize {
         let accounts = self.lock();
-        accounts.confirmed.keys().filter(|id| !accounts.received.contains_key(id)).count()
+        accounts.confirmed.keys().filter(|stamp| !accounts.received.contains_key(stamp)).count()
     }
 
     /// Deliveries beyond the first of each message.
@@ -106,7 +106,7 @@ impl Tally {
 
     /// Deliveries of messages whose delete had been confirmed before.
     #[must_use]
-    pub fn resurrected(&self) -> Vec<MessageId> {
+    pub fn resurrected(&self) -> Vec<Stamp> {
         self.lock().resurrected.clone()
     }
 
@@ -117,10 +117,10 @@ impl Tally {
     pub fn assert_complete(&self) {
         let accounts = self.lock();
         let mut missing = Vec::new();
-        for (id, mark) in &accounts.confirmed {
-            match accounts.received.get(id) {
-                Some((came, _)) => assert_eq!(came, mark, "P2: {id:?} came with another body"),
-                None => missing.push(*id),
+        for (stamp, mark) in &accounts.confirmed {
+            match accounts.received.get(stamp) {
+                Some((came, _)) => assert_eq!(came, mark, "P2: {stamp:?} came with another body"),
+                None => missing.push(*stamp),
             }
         }
         missing.sort_unstable();
@@ -164,10 +164,10 @@ pub fn spawn_consumer(client: Client, queue: &str, tally: &Tally) -> JoinHandle<
             let mut consumer = queue.consumer().open();
             while let Some(Ok(delivery)) = consumer.next().await {
                 tally.received(delivery.received());
-                let id = delivery.received().id;
+                let stamp = delivery.received().stamp;
                 // What could not be deleted comes again, which these tests allow.
                 if delivery.delete().await.is_ok() {
-                    tally.deleted(id);
+                    tally.deleted(stamp);
                 }
             }
             tokio::time::sleep(LOOK_AGAIN).await;
