@@ -148,6 +148,9 @@ pub enum Envelope {
     Settled {
         /// By queue, partition and process.
         messages: Vec<(QueueId, u16, ProcessId, Ranges)>,
+        /// Those of them that some host of their list did not get: it may be in session with the
+        /// receiver.
+        lacking: Vec<(QueueId, u16, ProcessId, Ranges)>,
     },
     /// Which of these messages does the receiver hold, or know to be gone?
     Ask {

@@ -99,8 +99,13 @@ enum Drain {
 struct Sends {
     under_way: BTreeMap<u64, Sending>,
     next: u64,
-    settled: BTreeMap<NodeId, BTreeMap<(QueueId, u16, gaggle_wire::ProcessId), Ranges>>,
+    settled: BTreeMap<NodeId, News>,
+    /// Of those, what some other host did not get.
+    lacking: BTreeMap<NodeId, News>,
 }
+
+/// Messages by queue, partition and process.
+type News = BTreeMap<(QueueId, u16, gaggle_wire::ProcessId), Ranges>;
 
 /// Questions under way and requests in parts.
 #[derive(Debug, Default)]

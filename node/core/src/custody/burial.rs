@@ -286,12 +286,11 @@ impl Burials {
     /// What this node must know and is not known to, in blocks that are older than `age`.
     pub(crate) fn open_for(&mut self, node: NodeId, now: Mono, age: Duration) -> Vec<Push> {
         let mut pushes: Vec<(Push, Vec<u64>)> = Vec::new();
-        for (number, block) in &mut self.blocks {
+        for (number, block) in &self.blocks {
             let open = block.record.holders.contains(&node) && !block.known.contains(&node);
-            if !open || (age > Duration::ZERO && now.since(block.pushed) < age) {
+            if !open || now.since(block.pushed) < age {
                 continue;
             }
-            block.pushed = now;
             let record = &block.record;
             let same = |(push, blocks): &&mut (Push, Vec<u64>)| {
                 push.partition == block.partition
@@ -318,6 +317,15 @@ impl Burials {
             push
         };
         pushes.into_iter().map(number).collect()
+    }
+
+    /// All that was older than `age` has been told to everybody in session.
+    pub(crate) fn pushed(&mut self, now: Mono, age: Duration) {
+        for block in self.blocks.values_mut() {
+            if now.since(block.pushed) >= age {
+                block.pushed = now;
+            }
+        }
     }
 
     /// Drops the blocks that have done their duty, and what they say of numbers.

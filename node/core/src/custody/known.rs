@@ -29,6 +29,8 @@ pub(crate) struct OfProcess {
     counted: Ranges,
     /// What was unsettled at the last look; what still is, is open.
     looked_at: Ranges,
+    /// Held, be it settled, and perhaps not at every host of its list that can be reached.
+    lacking: Ranges,
     /// The highest number that was ever held.
     highest: u64,
     /// Whether `unsettled` differs from what is written down.
@@ -124,6 +126,7 @@ impl Known {
         known.counted.subtract(numbers);
         let held = known.held.intersection(numbers);
         known.held.subtract(&held);
+        known.lacking.subtract(&held);
         if !held.is_empty() {
             known.unsettled.subtract(&held);
             known.dirty = true;
@@ -143,6 +146,7 @@ impl Known {
     pub(crate) fn drop_held(&mut self, process: ProcessId, numbers: &Ranges) {
         if let Some(known) = self.processes.get_mut(&process) {
             known.held.subtract(numbers);
+            known.lacking.subtract(numbers);
             known.unsettled.subtract(numbers);
             known.counted.subtract(numbers);
             known.dirty = true;
@@ -159,17 +163,37 @@ impl Known {
         }
     }
 
+    /// Some host that should have these was not known to have them: the others are asked.
+    pub(crate) fn lacking_somewhere(&mut self, numbers: &[(ProcessId, Ranges)]) {
+        for (process, numbers) in numbers {
+            if let Some(known) = self.processes.get_mut(process) {
+                known.lacking.merge(&known.held.intersection(numbers));
+            }
+        }
+    }
+
+    /// Every host in session was asked for these, and has them or is given them.
+    pub(crate) fn told_all(&mut self, numbers: &[(ProcessId, Ranges)]) {
+        for (process, numbers) in numbers {
+            if let Some(known) = self.processes.get_mut(process) {
+                known.lacking.subtract(numbers);
+            }
+        }
+    }
+
     /// Whether this id is held and not known to be at enough hosts.
     pub(crate) fn is_unsettled(&self, process: ProcessId, number: u64) -> bool {
         self.processes.get(&process).is_some_and(|known| known.unsettled.contains(number))
     }
 
-    /// What was unsettled at the last look and still is, by process; and looks.
+    /// What was unsettled at the last look and still is, and what is lacking somewhere, by
+    /// process; and looks.
     pub(crate) fn open(&mut self) -> Vec<(ProcessId, Ranges)> {
         let mut open = Vec::new();
         for (process, known) in &mut self.processes {
-            if !known.unsettled.is_empty() {
-                let still = known.unsettled.intersection(&known.looked_at);
+            if !known.unsettled.is_empty() || !known.lacking.is_empty() {
+                let mut still = known.unsettled.intersection(&known.looked_at);
+                still.merge(&known.lacking);
                 if !still.is_empty() {
                     open.push((*process, still));
                 }

@@ -12,11 +12,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gaggle_wire::{Label, NodeId, Refusal, SendException, SentBatch, Stamp};
+use gaggle_wire::{Label, NodeId, ProcessId, Refusal, SendException, SentBatch, Stamp};
 
 use crate::envelope::CopyException;
 use crate::event::Reply;
 use crate::now::Mono;
+use crate::ranges::Ranges;
 use crate::session::PartitionId;
 
 /// A batch on its way to its holders.
@@ -35,7 +36,10 @@ pub(crate) struct Sending {
     held: BTreeMap<NodeId, u32>,
     /// Hosts in session that were asked and have not answered to the present list.
     pub(crate) waiting: BTreeSet<NodeId>,
+    /// By position in the batch as the client sent it.
     exceptions: BTreeMap<u32, SendException>,
+    /// Where each of the labels stands in the batch as the client sent it.
+    positions: Vec<u32>,
     pub(crate) confirms: u8,
     pub(crate) at_least: u8,
     pub(crate) deadline: Mono,
@@ -60,10 +64,12 @@ impl Sending {
         accepted: Stamp,
         deadline: Mono,
     ) -> Self {
+        let positions = (0..).take(labels.len()).collect();
         Self {
             reply,
             partition,
             labels,
+            positions,
             accepted,
             holders: Vec::new(),
             version: 0,
@@ -75,6 +81,20 @@ impl Sending {
             at_least: 1,
             deadline,
             answered: false,
+        }
+    }
+
+    /// These are known to be gone: they are not sent to anybody.
+    pub(crate) fn leave_out(&mut self, gone: &Ranges) {
+        let labels = std::mem::take(&mut self.labels);
+        let positions = std::mem::take(&mut self.positions);
+        for (at, label) in positions.into_iter().zip(labels) {
+            if gone.contains(label.number) {
+                self.exceptions.insert(at, SendException::Gone);
+            } else {
+                self.positions.push(at);
+                self.labels.push(label);
+            }
         }
     }
 
@@ -118,7 +138,9 @@ impl Sending {
             // The batch is accepted again above the purge by its coordinator.
             CopyException::Purged(_) => return,
         };
-        self.exceptions.insert(at, known);
+        if let Some(at) = self.positions.get(at as usize) {
+            self.exceptions.insert(*at, known);
+        }
     }
 
     /// A session ended: nobody waits for that host any more.
@@ -139,6 +161,31 @@ impl Sending {
         self.held.iter().filter(present).map(|(node, _)| *node).collect()
     }
 
+    /// Whether some host of the list is not known to have the batch.
+    pub(crate) fn is_lacking(&self) -> bool {
+        self.holders.iter().any(|node| !self.held.contains_key(node))
+    }
+
+    /// Numbers of the messages that were stored.
+    pub(crate) fn stored(&self) -> Ranges {
+        let labels = self.positions.iter().zip(&self.labels);
+        let stored = labels.filter(|(at, _)| !self.exceptions.contains_key(at));
+        stored.map(|(_, label)| label.number).collect()
+    }
+
+    /// Those of a host's exceptions that are gone there: their process, numbers and stamps.
+    pub(crate) fn gone_at(
+        &self,
+        exceptions: &[(u32, CopyException)],
+    ) -> Option<(ProcessId, (Ranges, Vec<Stamp>))> {
+        let gone = exceptions.iter().filter(|(_, e)| *e == CopyException::Gone);
+        let labels: Vec<&Label> =
+            gone.filter_map(|(at, _)| self.labels.get(*at as usize)).collect();
+        let process = labels.first()?.stamp.process;
+        let numbers = labels.iter().map(|label| label.number).collect();
+        Some((process, (numbers, labels.iter().map(|label| label.stamp).collect())))
+    }
+
     /// Nodes that have the batch, under whatever list.
     pub(crate) fn holding(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.held.keys().copied()
@@ -147,7 +194,7 @@ impl Sending {
     /// Whether it may be answered now.
     pub(crate) fn verdict(&self) -> Verdict {
         let counted = self.counted().len();
-        let all_excepted = self.exceptions.len() == self.labels.len();
+        let all_excepted = self.positions.iter().all(|at| self.exceptions.contains_key(at));
         let enough = counted >= usize::from(self.confirms)
             || (self.waiting.is_empty() && counted >= usize::from(self.at_least));
         if !(enough || all_excepted) {

@@ -1,9 +1,13 @@
 //! Copies at a holder: storing them, changing their lists, removing their rows.
 
-use gaggle_wire::{Label, NodeId, QueueId, Stamp};
+use std::collections::BTreeSet;
+
+use gaggle_wire::{Label, NodeId, ProcessId, QueueId, Stamp};
 
 use super::Node;
+use super::loading::StoredRow;
 use super::twins::AfterTwins;
+use crate::custody::burial::{Numbers, merge_numbers};
 use crate::custody::known::Seen;
 use crate::effect::Effects;
 use crate::envelope::{CopyException, CopyItem, Envelope};
@@ -12,6 +16,7 @@ use crate::now::Now;
 use crate::queue::{Head, ListId, Partition, Rule};
 use crate::ranges::Ranges;
 use crate::session::PartitionId;
+use crate::table::rendezvous::{self, Slot};
 use crate::timer::Timer;
 
 impl Node {
@@ -25,7 +30,8 @@ impl Node {
     ) {
         let NewCopies { batch, id, holders, items } = copies;
         let Stored { exceptions, twins } = self.store(now, (id, &holders), items, effects);
-        self.compare_twins(now, (id, twins), AfterTwins::Held { peer, batch, exceptions }, effects);
+        let after = AfterTwins::Held { peer, batch, exceptions };
+        self.compare_twins(now, (id, twins, holders), after, effects);
     }
 
     /// Another holder gives what this node lacks; each with its own list.
@@ -70,7 +76,7 @@ impl Node {
         let rule = self.rule(now, queue);
         let list = self.intern(id, holders);
         let partition = self.partitions.get_mut(&id).expect("a list was interned in it");
-        let (mut exceptions, mut twins) = (Vec::new(), Vec::new());
+        let (mut exceptions, mut twins, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         let mut settled = Ranges::default();
         let mut process = None;
         for (at, (label, accepted)) in items.into_iter().enumerate() {
@@ -84,6 +90,9 @@ impl Node {
                 None
             };
             if let Some(except) = except {
+                if except == CopyException::Gone {
+                    gone.push((id.process, Ranges::of(id.number, id.number)));
+                }
                 exceptions.push((at, except));
                 continue;
             }
@@ -116,32 +125,46 @@ impl Node {
             partition.known.settle(process, &settled);
         }
         self.reception.touch(queue);
+        self.gone_listed((queue, number), gone, holders, effects);
         Stored { exceptions, twins }
     }
 
-    /// A batch has more holders now.
-    pub(super) fn relist(
+    /// Two nodes speak of a message under different lists: its holders are all that either names.
+    pub(super) fn merge_list(
         &mut self,
-        (id, holders): (PartitionId, &[NodeId]),
-        labels: &[Label],
-        accepted: Stamp,
+        id: PartitionId,
+        row: &StoredRow,
+        holders: &[NodeId],
         effects: &mut Effects,
     ) {
-        if !self.partitions.contains_key(&id) {
+        let present = &row.message.holders;
+        let more = holders.iter().filter(|node| !present.contains(node));
+        let mut all: Vec<NodeId> = present.iter().chain(more).copied().collect();
+        if all.len() == present.len() {
             return;
         }
-        let list = self.intern(id, holders);
+        rendezvous::order(Slot::of(id.0, id.1), &mut all);
+        let list = self.intern(id, &all);
         let partition = self.partitions.get_mut(&id).expect("a list was interned in it");
-        for label in labels {
-            if partition.known.seen(label.stamp.process, label.number) != Seen::Held {
-                continue;
-            }
-            let key = MessageKey { queue: id.0, partition: id.1, stamp: label.stamp };
-            let holders = holders.to_vec();
-            let record = MessageRecord { label: *label, accepted, holders };
-            effects.write(Write::PutHeader { key, header: record.encode(&key) });
-            partition.window.relist(label.stamp, list);
+        partition.relist(row.key.stamp, list);
+        let record = MessageRecord { holders: all, ..row.message.clone() };
+        effects.write(Write::PutHeader { key: row.key, header: record.encode(&row.key) });
+    }
+
+    /// Holders were named of messages that are gone here: they must know that, too.
+    pub(super) fn gone_listed(
+        &mut self,
+        id: PartitionId,
+        gone: Vec<(ProcessId, Ranges)>,
+        holders: &[NodeId],
+        effects: &mut Effects,
+    ) {
+        if gone.is_empty() {
+            return;
         }
+        let mut messages: Numbers = Vec::new();
+        merge_numbers(&mut messages, &gone);
+        self.merge_tombstones(id, &messages, (holders, &BTreeSet::new()), effects);
     }
 
     /// Interns a holder list in a partition, which is made if it is not there, and knows whether
@@ -168,10 +191,39 @@ impl Node {
         }
     }
 
-    pub(super) fn relist_came(&mut self, peer: NodeId, relist: Relisting, effects: &mut Effects) {
-        let Relisting { batch, version, id, labels, accepted, holders } = relist;
-        self.relist((id, &holders), &labels, accepted, effects);
-        self.say(peer, Envelope::Relisted { batch, version }, effects);
+    /// A batch has more holders now.
+    pub(super) fn relist_came(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        relist: Relisting,
+        effects: &mut Effects,
+    ) {
+        let Relisting { batch, version, id, labels, holders } = relist;
+        let after = AfterTwins::Relisted { peer, batch, version };
+        self.relist(now, (id, labels, holders), after, effects);
+    }
+
+    /// Merges a longer list into that of messages which are here.
+    pub(super) fn relist(
+        &mut self,
+        now: Now,
+        (id, labels, holders): (PartitionId, Vec<Label>, Vec<NodeId>),
+        after: AfterTwins,
+        effects: &mut Effects,
+    ) {
+        let (mut held, mut gone) = (Vec::new(), Vec::new());
+        for (at, label) in labels.into_iter().enumerate() {
+            let process = label.stamp.process;
+            let seen = self.partitions.get(&id).map(|p| p.known.seen(process, label.number));
+            match seen {
+                Some(Seen::Held) => held.push((u32::try_from(at).unwrap_or(u32::MAX), label)),
+                Some(Seen::Gone) => gone.push((process, Ranges::of(label.number, label.number))),
+                Some(Seen::New) | None => {}
+            }
+        }
+        self.gone_listed(id, gone, &holders, effects);
+        self.compare_twins(now, (id, held, holders), after, effects);
     }
 
     /// Removes the rows of a message.
@@ -241,7 +293,6 @@ pub(super) struct Relisting {
     pub(super) version: u32,
     pub(super) id: PartitionId,
     pub(super) labels: Vec<Label>,
-    pub(super) accepted: Stamp,
     pub(super) holders: Vec<NodeId>,
 }
 

@@ -137,8 +137,15 @@ impl Node {
         effects: &mut Effects,
     ) {
         let Some(asked) = self.desk.calls.answer(call, peer) else { return };
-        let open = match &asked.kind {
+        let open = match &mut asked.kind {
             Question::Open(_, numbers) => Some(numbers.clone()),
+            Question::Resend(new) => {
+                let processes = partitions.iter().flat_map(|inventory| &inventory.processes);
+                for (_, _, buried) in processes {
+                    new.gone.merge(buried);
+                }
+                None
+            }
             _ => None,
         };
         for inventory in &partitions {
@@ -182,9 +189,12 @@ impl Node {
             self.reception.touch(id.0);
         }
         if !gone.is_empty() {
+            // The lists of the rows are on disk; whoever is on any list here may hold a copy.
+            let mut listed = partition.listed();
+            listed.extend([self.config.node, peer]);
             let new = NewTombstones {
                 id,
-                holders: vec![self.config.node, peer],
+                holders: listed.into_iter().collect(),
                 messages: gone,
                 stamps: Vec::new(),
                 leases: Vec::new(),
@@ -309,6 +319,13 @@ impl Node {
             }
             Question::Resend(new) => self.send_on(now, *new, effects),
             Question::Open(id, numbers) => {
+                if let Some(partition) = self.partitions.get_mut(&id) {
+                    if call.waiting.is_empty() {
+                        partition.known.told_all(&numbers);
+                    } else {
+                        partition.known.lacking_somewhere(&numbers);
+                    }
+                }
                 self.drop_orphans(now, (id, numbers), &call.answered, effects);
             }
             Question::Change { batch, at, change, results } => {

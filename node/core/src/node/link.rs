@@ -116,6 +116,7 @@ impl Node {
         self.say_all(&Envelope::AskMark, effects);
         self.reception.lost(peer);
         self.sends.settled.remove(&peer);
+        self.sends.lacking.remove(&peer);
         self.sends_lost(now, peer, effects);
         for batch in self.burials.lost(peer) {
             self.delete_over(now, batch, effects);

@@ -15,6 +15,7 @@ use crate::effect::Effects;
 use crate::envelope::{Envelope, LeaseChange, Wanted};
 use crate::event::Reply;
 use crate::now::Now;
+use crate::ranges::Ranges;
 use crate::reception::{Kind, Stream};
 use crate::timer::Timer;
 
@@ -65,7 +66,8 @@ impl Node {
             Request::PurgeQueue { name } => self.purge_queue(now, reply, &name, effects),
             Request::Send { queue, partition, attempt, within_ms, labels } => {
                 let within = Duration::from_millis(u64::from(within_ms));
-                let new = NewSend { reply, id: (queue, partition), attempt, within, labels };
+                let (id, gone) = ((queue, partition), Ranges::default());
+                let new = NewSend { reply, id, attempt, within, labels, gone };
                 self.send_requested(now, new, effects);
             }
             Request::Receive { queue, max, wait_ms, visibility_ms } => {
@@ -222,15 +224,15 @@ impl Node {
             Envelope::Held { batch, exceptions } => {
                 self.held(now, peer, (batch, &exceptions), effects);
             }
-            Envelope::Relist { batch, version, queue, partition, labels, accepted, holders } => {
+            Envelope::Relist { batch, version, queue, partition, labels, holders, .. } => {
                 let id = (queue, partition);
-                let relisting = Relisting { batch, version, id, labels, accepted, holders };
-                self.relist_came(peer, relisting, effects);
+                let relisting = Relisting { batch, version, id, labels, holders };
+                self.relist_came(now, peer, relisting, effects);
             }
             Envelope::Relisted { batch, version } => {
                 self.relisted(now, peer, (batch, version), effects);
             }
-            Envelope::Settled { messages } => self.settled(messages),
+            Envelope::Settled { messages, lacking } => self.settled(messages, lacking),
             Envelope::Ask { call, queue, partition, messages, .. } => {
                 self.asked(peer, call, ((queue, partition), &messages), effects);
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use gaggle_wire::{Attempt, Label, NodeId, Refusal, Response, SEND_MAX, Stamp, VISIBILITY_MAX_MS};
 
 use super::copies::Stored;
+use super::deleting::NewTombstones;
 use super::inventory::Question;
 use super::twins::AfterTwins;
 use super::{Drain, Node};
@@ -26,6 +27,8 @@ pub(super) struct NewSend {
     pub(super) attempt: Attempt,
     pub(super) within: Duration,
     pub(super) labels: Vec<Label>,
+    /// Numbers of those that are known to be gone.
+    pub(super) gone: Ranges,
 }
 
 impl Node {
@@ -99,13 +102,15 @@ impl Node {
         let (queue, partition) = new.id;
         let numbers: Ranges = new.labels.iter().map(|label| label.number).collect();
         let messages = vec![(first.stamp.process, numbers)];
-        let kind = Question::Resend(Box::new(NewSend {
+        let new = NewSend {
             reply: new.reply,
             id: new.id,
             attempt: Attempt::First,
             within: new.within,
             labels: new.labels.clone(),
-        }));
+            gone: Ranges::default(),
+        };
+        let kind = Question::Resend(Box::new(new));
         let deadline = now.mono.plus(ASK_WITHIN);
         self.timers.at_latest(Timer::Deadlines, deadline);
         let call = self.desk.calls.start(asked.iter().copied(), deadline, kind);
@@ -145,7 +150,7 @@ impl Node {
 
     /// Places a send and starts it.
     pub(super) fn send_on(&mut self, now: Now, new: NewSend, effects: &mut Effects) {
-        let NewSend { reply, id, within, labels, .. } = new;
+        let NewSend { reply, id, within, labels, gone, .. } = new;
         let Some(entry) = self.table.live(id.0) else {
             let queue = id.0.to_string();
             effects.answer(reply, Response::Refused(Refusal::QueueNotFound { queue }));
@@ -172,7 +177,17 @@ impl Node {
         sending.holders = holders;
         sending.confirms = settings.confirms;
         sending.at_least = settings.at_least;
-        self.spread(now, batch, &mut sending, effects);
+        sending.leave_out(&gone);
+        let known = self.partitions.get(&id).map(|partition| &partition.known);
+        let process = sending.labels.first().map(|label| label.stamp.process);
+        if let (Some(known), Some(process)) = (known, process)
+            && let Some(of) = known.of(process)
+        {
+            sending.leave_out(&of.gone);
+        }
+        if !sending.labels.is_empty() {
+            self.spread(now, batch, &mut sending, effects);
+        }
         self.sends.under_way.insert(batch, sending);
         self.judge_send(now, batch, effects);
     }
@@ -202,7 +217,7 @@ impl Node {
             sending.held_here(self.config.node);
         } else {
             sending.ask(self.config.node);
-            self.compare_twins(now, (id, twins), AfterTwins::Send { batch }, effects);
+            self.compare_twins(now, (id, twins, holders), AfterTwins::Send { batch }, effects);
         }
     }
 
@@ -215,8 +230,21 @@ impl Node {
     ) {
         if let Some(sending) = self.sends.under_way.get_mut(&batch) {
             sending.held_by(self.config.node, clashes);
+            if let Some(sending) = self.sends.under_way.remove(&batch) {
+                if sending.version > 0 {
+                    self.relist_here(now, batch, &sending, effects);
+                }
+                self.sends.under_way.insert(batch, sending);
+            }
             self.judge_send(now, batch, effects);
         }
+    }
+
+    /// Has the longer list of a batch in the rows here; it counts when they have it.
+    fn relist_here(&mut self, now: Now, batch: u64, sending: &Sending, effects: &mut Effects) {
+        let (labels, holders) = (sending.labels.clone(), sending.holders.clone());
+        let after = AfterTwins::SendRelisted { batch, version: sending.version };
+        self.relist(now, (sending.partition, labels, holders), after, effects);
     }
 
     /// A host says that it has a batch on disk.
@@ -238,11 +266,20 @@ impl Node {
             return;
         }
         sending.held_by(peer, exceptions);
+        let (id, holders) = (sending.partition, sending.holders.clone());
+        let gone = sending.gone_at(exceptions);
         let relist = (sending.version > 0).then(|| relist_of(batch, sending));
         if let Some(relist) = relist {
             self.say(peer, relist, effects);
         }
         self.judge_send(now, batch, effects);
+        if let Some((process, (numbers, stamps))) = gone {
+            // Some of them were deleted before. Who stored them now, unknowing, has to know.
+            let (messages, known) = (vec![(process, numbers)], vec![peer]);
+            let leases = Vec::new();
+            let new = NewTombstones { id, holders, messages, stamps, leases, known };
+            self.bury(now, new, effects);
+        }
     }
 
     pub(super) fn relisted(
@@ -285,16 +322,24 @@ impl Node {
             return;
         }
         let Some(first) = sending.labels.first() else { return };
-        let numbers: Ranges = sending.labels.iter().map(|label| label.number).collect();
+        let numbers = sending.stored();
         let (queue, partition) = sending.partition;
+        let lacking = sending.is_lacking();
         for node in nodes {
             if node == self.config.node {
                 if let Some(partition) = self.partitions.get_mut(&sending.partition) {
                     partition.known.settle(first.stamp.process, &numbers);
+                    if lacking {
+                        let numbers = [(first.stamp.process, numbers.clone())];
+                        partition.known.lacking_somewhere(&numbers);
+                    }
                 }
-            } else {
-                let key = (queue, partition, first.stamp.process);
-                self.sends.settled.entry(node).or_default().entry(key).or_default().merge(&numbers);
+                continue;
+            }
+            let key = (queue, partition, first.stamp.process);
+            self.sends.settled.entry(node).or_default().entry(key).or_default().merge(&numbers);
+            if lacking {
+                self.sends.lacking.entry(node).or_default().entry(key).or_default().merge(&numbers);
             }
         }
         self.timers.at_latest(Timer::Bulk, now.mono.plus(BULK_AFTER));
@@ -337,9 +382,7 @@ impl Node {
             self.say(*node, relist_of(batch, sending), effects);
         }
         if already.contains(&me) {
-            self.relist((id, &holders), &sending.labels, sending.accepted, effects);
-            sending.held_here(me);
-            sending.relisted_by(me, sending.version);
+            self.relist_here(now, batch, sending, effects);
         }
         if stand_in == me {
             self.keep_here(now, batch, sending, effects);

@@ -25,6 +25,7 @@ impl Node {
         for peer in peers {
             self.push_tombstones(now, peer, PUSH_AFTER, effects);
         }
+        self.burials.pushed(now.mono, PUSH_AFTER);
         self.collect_tombstones(now, effects);
         let ids: Vec<PartitionId> = self.partitions.keys().copied().collect();
         for id in ids {
@@ -50,8 +51,17 @@ impl Node {
         }
     }
 
-    /// Enough hosts have these.
-    pub(super) fn settled(&mut self, messages: Vec<(QueueId, u16, ProcessId, Ranges)>) {
+    /// Enough hosts have these; of some of them not all.
+    pub(super) fn settled(
+        &mut self,
+        messages: Vec<(QueueId, u16, ProcessId, Ranges)>,
+        lacking: Vec<(QueueId, u16, ProcessId, Ranges)>,
+    ) {
+        for (queue, number, process, numbers) in lacking {
+            if let Some(partition) = self.partitions.get_mut(&(queue, number)) {
+                partition.known.lacking_somewhere(&[(process, numbers)]);
+            }
+        }
         for (queue, number, process, numbers) in messages {
             let Some(partition) = self.partitions.get_mut(&(queue, number)) else { continue };
             partition.known.settle(process, &numbers);
@@ -64,12 +74,14 @@ impl Node {
 
     /// Tells the other holders what has gathered: settled messages, buried tombstones, leases.
     pub(super) fn tell_in_bulk(&mut self, now: Now, effects: &mut Effects) {
+        let flat = |news: super::News| {
+            let each = news.into_iter();
+            each.map(|((queue, part, process), numbers)| (queue, part, process, numbers)).collect()
+        };
+        let mut lacking = std::mem::take(&mut self.sends.lacking);
         for (node, settled) in std::mem::take(&mut self.sends.settled) {
-            let messages = settled
-                .into_iter()
-                .map(|((queue, partition, process), numbers)| (queue, partition, process, numbers))
-                .collect();
-            self.say(node, Envelope::Settled { messages }, effects);
+            let lacking = flat(lacking.remove(&node).unwrap_or_default());
+            self.say(node, Envelope::Settled { messages: flat(settled), lacking }, effects);
         }
         for (node, batches) in self.burials.take_news() {
             self.say(node, Envelope::BuriedAt { batches }, effects);
@@ -115,5 +127,6 @@ impl Node {
 
 /// How long after its last waiter a queue is still wanted: consumers come back at once.
 const WITHDRAW_AFTER: Duration = Duration::from_secs(1);
-/// How long a block of tombstones may be open before its holder pushes it itself.
-const PUSH_AFTER: Duration = Duration::from_secs(2);
+/// How long a block of tombstones may be open before its holder pushes it itself: with a look
+/// every second, everybody in session has it within 2 s (P4).
+const PUSH_AFTER: Duration = Duration::from_millis(900);

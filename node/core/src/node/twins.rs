@@ -2,7 +2,8 @@
 //!
 //! A resend is harmless when it is the same message, and refused when another message has its id
 //! (`IdClash`). Which it is stands on disk: one id has one stamp, and the stamp finds the row. So
-//! the answer waits for a read; resends are rare.
+//! the answer waits for a read; resends are rare. The lists of the two merge: whoever deletes the
+//! message must know of all its copies (P4).
 
 use gaggle_wire::{Label, NodeId};
 
@@ -24,6 +25,10 @@ pub(super) enum AfterTwins {
     Held { peer: NodeId, batch: u64, exceptions: Vec<(u32, CopyException)> },
     /// To the send of this node itself.
     Send { batch: u64 },
+    /// To a coordinator: the longer list is on disk.
+    Relisted { peer: NodeId, batch: u64, version: u32 },
+    /// To the send of this node itself.
+    SendRelisted { batch: u64, version: u32 },
 }
 
 /// Twins that are being compared.
@@ -32,7 +37,8 @@ pub(super) struct Twins {
     id: PartitionId,
     /// By rising stamp.
     left: Vec<(u32, Label)>,
-    clashes: Vec<u32>,
+    holders: Vec<NodeId>,
+    exceptions: Vec<(u32, CopyException)>,
     after: AfterTwins,
 }
 
@@ -41,11 +47,11 @@ impl Node {
     pub(super) fn compare_twins(
         &mut self,
         now: Now,
-        (id, left): (PartitionId, Vec<(u32, Label)>),
+        (id, left, holders): (PartitionId, Vec<(u32, Label)>, Vec<NodeId>),
         after: AfterTwins,
         effects: &mut Effects,
     ) {
-        let twins = Twins { id, left, clashes: Vec::new(), after };
+        let twins = Twins { id, left, holders, exceptions: Vec::new(), after };
         self.read_twins(now, twins, effects);
     }
 
@@ -87,24 +93,32 @@ impl Node {
             let seen = self.partitions.get(&twins.id).map_or(Seen::New, |partition| {
                 partition.known.seen(label.stamp.process, label.number)
             });
-            // What was deleted while this was read has no row and is no clash.
-            if !same && seen == Seen::Held {
-                twins.clashes.push(at);
+            match (row, seen) {
+                (Some(row), Seen::Held) if same => {
+                    self.merge_list(twins.id, row, &twins.holders, effects);
+                }
+                (_, Seen::Held) => twins.exceptions.push((at, CopyException::Clash)),
+                // It was deleted while this was read.
+                (_, Seen::Gone) => twins.exceptions.push((at, CopyException::Gone)),
+                (_, Seen::New) => {}
             }
         }
         self.read_twins(now, twins, effects);
     }
 
     fn twins_compared(&mut self, now: Now, twins: Twins, effects: &mut Effects) {
-        let clashes = twins.clashes.into_iter().map(|at| (at, CopyException::Clash));
+        let found = twins.exceptions;
         match twins.after {
             AfterTwins::Held { peer, batch, mut exceptions } => {
-                exceptions.extend(clashes);
+                exceptions.extend(found);
                 self.say(peer, Envelope::Held { batch, exceptions }, effects);
             }
-            AfterTwins::Send { batch } => {
-                let clashes: Vec<(u32, CopyException)> = clashes.collect();
-                self.held_here(now, (batch, &clashes), effects);
+            AfterTwins::Send { batch } => self.held_here(now, (batch, &found), effects),
+            AfterTwins::Relisted { peer, batch, version } => {
+                self.say(peer, Envelope::Relisted { batch, version }, effects);
+            }
+            AfterTwins::SendRelisted { batch, version } => {
+                self.relisted(now, self.config.node, (batch, version), effects);
             }
         }
     }

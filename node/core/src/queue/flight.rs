@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gaggle_wire::{NodeId, Receipt, Stamp};
 
-use super::Head;
+use super::{Head, ListId};
 use crate::now::Mono;
 
 /// Who handed it out, as which delivery: what a receipt has to match.
@@ -96,6 +96,13 @@ impl Flights {
     pub(crate) fn pop_ended(&mut self, now: Mono) -> Option<Flight> {
         let (end, stamp) = *self.ends.first()?;
         if end > now { None } else { self.remove(stamp) }
+    }
+
+    /// A message has another holder list.
+    pub(crate) fn relist(&mut self, stamp: Stamp, list: ListId) {
+        if let Some(flight) = self.flights.get_mut(&stamp) {
+            flight.head.list = list;
+        }
     }
 
     /// Changes when a lease ends; the other holders are to be told.

@@ -208,6 +208,12 @@ impl Partition {
         ready.or_else(|| self.flights.remove(stamp).map(|flight| flight.head))
     }
 
+    /// A message has another holder list.
+    pub(crate) fn relist(&mut self, stamp: Stamp, list: ListId) {
+        self.window.relist(stamp, list);
+        self.flights.relist(stamp, list);
+    }
+
     /// Nothing is handed out here any more: what is in the window is left to the disk. Flights
     /// stay until their leases end.
     pub(crate) fn close_window(&mut self) {

@@ -101,7 +101,8 @@ impl Window {
 
     /// A message has another holder list.
     pub(crate) fn relist(&mut self, stamp: Stamp, list: ListId) {
-        if let Some(head) = self.ready.get_mut(&stamp) {
+        let beside = self.beside.as_mut().and_then(|beside| beside.get_mut(&stamp));
+        for head in self.ready.get_mut(&stamp).into_iter().chain(beside) {
             head.list = list;
         }
     }
