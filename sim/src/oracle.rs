@@ -310,10 +310,10 @@ impl Fate {
         }
     }
 
-    /// Whether it is still to be consumed, as far as clients know.
+    /// Whether it is certainly still to be consumed.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.confirmed.is_some() && self.deleted.is_none() && !self.excused
+        self.confirmed.is_some() && !self.delete_asked && !self.excused
     }
 }
 
