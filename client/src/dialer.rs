@@ -12,6 +12,7 @@ use gaggle_client_core::Target;
 use quinn::{Connection, Endpoint, EndpointConfig, TokioRuntime, TransportConfig, VarInt};
 use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
+use tokio::task::JoinSet;
 
 use crate::options::ConnectOptions;
 use crate::tls::{ALPN, TlsError};
@@ -52,17 +53,29 @@ impl Dialer {
         })
     }
 
-    /// Connects to a place, by the first of its addresses that answers.
-    pub(crate) async fn dial(&self, target: Target) -> Result<Connection, DialError> {
+    /// Connects to a place, by the first of its addresses that answers. They are tried one after
+    /// the other, but not for long: over UDP nothing says that there is nobody (`localhost` may be
+    /// `::1` first, where no node listens).
+    pub(crate) async fn dial(self: &Arc<Self>, target: Target) -> Result<Connection, DialError> {
         let addresses = match target {
             Target::Address(address) => vec![address],
             Target::Seed(position) => resolve(&self.addresses[position]).await?,
         };
+        let mut attempts = JoinSet::new();
+        for (address, position) in addresses.into_iter().take(ADDRESSES_MAX).zip(0..) {
+            let dialer = Arc::clone(self);
+            attempts.spawn(async move {
+                tokio::time::sleep(HEAD_START * position).await;
+                dialer.connect(address).await
+            });
+        }
         let mut last = None;
-        for address in addresses {
-            match self.connect(address).await {
-                Ok(connection) => return Ok(connection),
-                Err(error) => last = Some(error),
+        while let Some(attempt) = attempts.join_next().await {
+            match attempt {
+                Ok(Ok(connection)) => return Ok(connection),
+                Ok(Err(error)) => last = Some(error),
+                // A panic is no connection either.
+                Err(_) => {}
             }
         }
         Err(last.unwrap_or_else(|| DialError::NoAddress(format!("{target:?}"))))
@@ -70,11 +83,23 @@ impl Dialer {
 
     async fn connect(&self, address: SocketAddr) -> Result<Connection, DialError> {
         let endpoint = self.endpoint(address)?;
-        endpoint
-            .connect_with(self.terms.clone(), address, &self.server_name)
-            .map_err(|error| DialError::Connect { address, error })?
-            .await
-            .map_err(|error| DialError::Handshake { address, error })
+        match endpoint.connect_with(self.terms.clone(), address, &self.server_name) {
+            Ok(connecting) => {
+                connecting.await.map_err(|error| DialError::Handshake { address, error })
+            }
+            Err(error) => {
+                if error == quinn::ConnectError::EndpointStopping {
+                    self.forget(address);
+                }
+                Err(DialError::Connect { address, error })
+            }
+        }
+    }
+
+    /// The socket has failed: the next connection gets another one.
+    fn forget(&self, address: SocketAddr) {
+        let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        endpoints[usize::from(address.is_ipv6())] = None;
     }
 
     fn endpoint(&self, address: SocketAddr) -> io::Result<Endpoint> {
@@ -150,4 +175,8 @@ const STREAM_WINDOW: u32 = 4 * 1024 * 1024;
 const STREAMS: u32 = 3;
 /// As measured against loss at full load; stock systems grant less.
 const SOCKET_BUFFER: usize = 4 * 1024 * 1024;
+/// How long an address of a name is tried alone before the next one is too.
+const HEAD_START: Duration = Duration::from_millis(200);
+/// No name of a node has more that make sense.
+const ADDRESSES_MAX: usize = 8;
 const FAREWELL_MAX: Duration = Duration::from_secs(1);

@@ -115,7 +115,7 @@ enum Never {}
 async fn run(
     link: u64,
     target: Target,
-    (dialer, reports): (&Dialer, &UnboundedSender<Report>),
+    (dialer, reports): (&Arc<Dialer>, &UnboundedSender<Report>),
     queues: [UnboundedReceiver<Outbound>; STREAMS],
 ) -> Result<Never, LinkError> {
     let connection = Closing(dialer.dial(target).await?);

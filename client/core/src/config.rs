@@ -20,6 +20,8 @@ pub struct Config {
     pub silence_max: Duration,
     /// The same for a node that others report as down.
     pub silence_max_down: Duration,
+    /// For how long a node is not asked first that could not do what it was asked.
+    pub sour: Duration,
     /// The first wait before something is tried again, and the longest.
     pub backoff_min: Duration,
     /// See [`Config::backoff_min`].
@@ -64,6 +66,7 @@ impl Default for Config {
             greeting_timeout: Duration::from_secs(5),
             silence_max: Duration::from_secs(5),
             silence_max_down: Duration::from_millis(500),
+            sour: Duration::from_secs(1),
             backoff_min: Duration::from_millis(50),
             backoff_max: Duration::from_secs(2),
             resend_window: Duration::from_secs(120),

@@ -80,6 +80,7 @@ impl Core {
     /// Something happens. What is to be done is appended to the effects, to be done in order.
     pub fn handle(&mut self, now: Now, event: Event, effects: &mut Vec<Effect>) {
         self.desk.now = now;
+        self.desk.nodes.now = now.mono;
         std::mem::swap(&mut self.desk.effects, effects);
         match event {
             Event::Dialled { link } if self.desk.nodes.knows(link) => self.desk.hello(link),

@@ -22,6 +22,8 @@ use crate::timers::{Timer, Timers};
 #[derive(Debug)]
 pub(crate) struct Nodes {
     reach: Reach,
+    /// The steady time.
+    pub(crate) now: Duration,
     /// This client's lot.
     lot: u64,
     links: BTreeMap<u64, Link>,
@@ -52,7 +54,13 @@ enum State {
 #[derive(Debug)]
 struct Peer {
     address: SocketAddr,
+    /// As it says itself while it is connected, as others say otherwise: a node that is cut off
+    /// from the rest calls them all down.
     standing: Standing,
+    /// Whether others call it down although it is connected.
+    accused: bool,
+    /// Until when it is passed over because it could not do what it was asked.
+    sour_until: Duration,
     /// A connection that is up or being made.
     link: Option<u64>,
     /// Whether it owes an answer for longer than is usual.
@@ -89,6 +97,7 @@ impl Nodes {
     pub(crate) fn new(config: &Config, lot: u64) -> Self {
         Self {
             reach: config.reach,
+            now: Duration::ZERO,
             lot,
             links: BTreeMap::new(),
             last_link: 0,
@@ -145,11 +154,19 @@ impl Nodes {
     fn rank(&self, node: NodeId) -> u8 {
         let Some(peer) = self.peers.get(&node) else { return u8::MAX };
         match (peer.standing, peer.doubtful) {
-            (Standing::Ready, false) => 0,
-            (Standing::Slow, false) => 1,
+            (Standing::Ready, false) if peer.sour_until <= self.now => 0,
+            (Standing::Ready | Standing::Slow, false) => 1,
             (Standing::Ready | Standing::Slow, true) => DOUBTFUL,
             (Standing::NotReady, _) => 3,
             (Standing::Down, _) => 4,
+        }
+    }
+
+    /// This node could not do what it was asked, though another one may: it is not asked first
+    /// for a while.
+    pub(crate) fn sour(&mut self, node: NodeId, config: &Config) {
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.sour_until = self.now + config.sour;
         }
     }
 
@@ -269,7 +286,13 @@ impl Nodes {
             let fresh = || Peer::new(member.address, member.standing);
             let peer = self.peers.entry(node).or_insert_with(fresh);
             peer.address = member.address;
-            peer.standing = member.standing;
+            let link = peer.link.and_then(|link| self.links.get(&link));
+            let connected = link.is_some_and(|link| link.state == State::Up(node));
+            if connected && node != welcome.node {
+                peer.accused = member.standing == Standing::Down;
+            } else {
+                peer.standing = member.standing;
+            }
         }
         // A node that does not list itself is taken at its word: it answers.
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
@@ -278,8 +301,8 @@ impl Nodes {
 
     /// Connections to nodes that others call down: whether they are alive must be seen soon.
     pub(crate) fn accused(&self) -> Vec<u64> {
-        let down = self.peers.iter().filter(|(_, peer)| peer.standing == Standing::Down);
-        down.filter_map(|(node, _)| self.link_of(*node)).collect()
+        let accused = self.peers.iter().filter(|(_, peer)| peer.accused);
+        accused.filter_map(|(node, _)| self.link_of(*node)).collect()
     }
 
     /// A connection is gone. The place is dialled again after a while.
@@ -288,6 +311,9 @@ impl Nodes {
         let redials = self.peers.values_mut().filter(|peer| peer.link == Some(link)).map(|peer| {
             peer.link = None;
             peer.doubtful = false;
+            if std::mem::take(&mut peer.accused) {
+                peer.standing = Standing::Down;
+            }
             &mut peer.redial
         });
         for redial in redials {
@@ -327,6 +353,7 @@ impl Nodes {
             && let Some(peer) = self.peers.get_mut(&node)
         {
             peer.doubtful = false;
+            peer.accused = false;
         }
     }
 
@@ -356,16 +383,14 @@ impl Nodes {
 
 impl Peer {
     fn new(address: SocketAddr, standing: Standing) -> Self {
-        Self { address, standing, link: None, doubtful: false, redial: Redial::default() }
+        let (accused, sour_until, link, doubtful) = (false, Duration::ZERO, None, false);
+        let redial = Redial::default();
+        Self { address, standing, accused, sour_until, link, doubtful, redial }
     }
 }
 
 fn silence_max(peer: Option<&Peer>, config: &Config) -> Duration {
-    if peer.is_some_and(|peer| peer.standing == Standing::Down) {
-        config.silence_max_down
-    } else {
-        config.silence_max
-    }
+    if peer.is_some_and(|peer| peer.accused) { config.silence_max_down } else { config.silence_max }
 }
 
 fn back_off(redial: &mut Redial, now: Duration, config: &Config, random: &mut Random) {

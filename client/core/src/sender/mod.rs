@@ -316,6 +316,7 @@ impl Sender {
 
     fn retry(&mut self, desk: &mut Desk, id: u64, wait: Wait, node: NodeId) {
         let Some(batch) = self.batches.get_mut(&id) else { return };
+        desk.nodes.sour(node, &desk.config);
         if batch.flights.is_empty() {
             let other = desk.nodes.pick_other(batch.partition.into(), &[node]).is_some();
             if wait == Wait::Elsewhere && other && batch.attempts < AT_ONCE_MAX {

@@ -132,6 +132,13 @@ impl Fixture {
         only(self.tick())
     }
 
+    /// Sends one message and confirms it; says by which connection.
+    fn send_and_confirm(&mut self, ticket: u64) -> u64 {
+        let (link, request, ..) = self.send_one(ticket, s(30));
+        self.answer(link, request, sent(2));
+        link
+    }
+
     fn node_of(&self, link: u64) -> u64 {
         *self.links.iter().find(|(_, at)| **at == link).expect("a connection that was made").0
     }

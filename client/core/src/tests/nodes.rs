@@ -103,9 +103,43 @@ fn work_leaves_a_node_that_is_not_ready() {
     f.answer(link, request, sent(2));
     let (left, other) = (f.node_of(link), 3 - f.node_of(link));
     let members = vec![member(left, Standing::NotReady), member(other, Standing::Ready)];
-    let welcome = Welcome { version: VERSION, node: NodeId(other), members };
-    f.answer(f.links[&other], 0, Response::Welcome(welcome));
+    // Others may be mistaken: what counts is what it says itself.
+    for says in [other, left] {
+        assert_eq!(f.send_and_confirm(2), f.links[&left]);
+        let welcome = Welcome { version: VERSION, node: NodeId(says), members: members.clone() };
+        f.answer(f.links[&says], 0, Response::Welcome(welcome));
+    }
     assert_eq!(f.send_one(2, s(30)).0, f.links[&other]);
+}
+
+#[test]
+fn a_node_that_calls_all_others_down_is_not_believed() {
+    let mut f = Fixture::connected(3).knowing();
+    let used = f.send_and_confirm(1);
+    let cut_off = (1..=3).find(|node| f.links[node] != used).unwrap();
+    let standing = |node| if node == cut_off { Standing::Ready } else { Standing::Down };
+    let members = (1..=3).map(|node| member(node, standing(node))).collect();
+    let welcome = Welcome { version: VERSION, node: NodeId(cut_off), members };
+    let probes = asked(&f.answer(f.links[&cut_off], 0, Response::Welcome(welcome)));
+    assert_eq!(probes.len(), 2);
+    for (link, request, ..) in probes {
+        f.answer(link, request, Response::Queues { queues: Vec::new(), more: false });
+    }
+    assert_eq!(f.send_and_confirm(2), used);
+}
+
+#[test]
+fn a_node_that_cannot_is_not_asked_first_for_a_while() {
+    let mut f = Fixture::connected(2).knowing();
+    let used = f.send_and_confirm(1);
+    let (link, request, ..) = f.send_one(2, s(30));
+    f.answer(link, request, refused(few()));
+    let (other, request, ..) = only(f.wake(ms(60)));
+    assert_ne!(other, used);
+    f.answer(other, request, sent(2));
+    assert_eq!(f.send_and_confirm(3), other);
+    f.pass(s(1));
+    assert_eq!(f.send_and_confirm(4), used);
 }
 
 #[test]
