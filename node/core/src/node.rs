@@ -78,8 +78,8 @@ struct Run {
     measured: Surroundings,
     /// Counters, by name: refusals, expiries, repairs.
     counters: BTreeMap<&'static str, u64>,
-    /// What was last said of the own readiness.
-    ready_told: bool,
+    /// What was last said of the own readiness: ready, slow.
+    told: (bool, bool),
     /// The members that are on disk.
     members_written: BTreeMap<NodeId, Vec<u8>>,
 }
@@ -155,7 +155,10 @@ impl Node {
             }
             Event::Loaded { load, rows, end } => self.loaded(now, load, (rows, end), effects),
             Event::BodyLost(key) => self.body_lost(key, effects),
-            Event::Measured(surroundings) => self.run.measured = surroundings,
+            Event::Measured(surroundings) => {
+                self.run.measured = surroundings;
+                self.tell_readiness(now, effects);
+            }
             Event::Drain => self.drain(now, effects),
         }
         self.serve_touched(now, effects);
@@ -219,7 +222,11 @@ impl Node {
 
     fn standing(&self, node: NodeId, member: &Member) -> Standing {
         if node == self.config.node {
-            return if self.is_ready() { Standing::Ready } else { Standing::NotReady };
+            return match (self.is_ready(), self.is_slow()) {
+                (false, _) => Standing::NotReady,
+                (true, true) => Standing::Slow,
+                (true, false) => Standing::Ready,
+            };
         }
         if !member.is_present() {
             Standing::Down
@@ -239,12 +246,17 @@ impl Node {
             && self.run.measured.commit_running_ms < COMMIT_STUCK_MS
     }
 
+    /// Whether its disk lags, so that clients go elsewhere as long as there is another.
+    fn is_slow(&self) -> bool {
+        self.run.measured.commit_p99_ms > COMMIT_SLOW_MS
+    }
+
     fn profile(&self) -> Profile {
         Profile {
             zone: Zone::parse(&self.config.zone).unwrap_or_default(),
             client_address: self.config.client_address,
-            ready: self.run.ready_told,
-            slow: false,
+            ready: self.run.told.0,
+            slow: self.run.told.1,
         }
     }
 
@@ -304,7 +316,11 @@ impl Node {
             }
             Timer::Deadlines => self.deadlines(now, effects),
             Timer::ServeAlone => {
-                self.sessions.stop_waiting(now.mono.minus(self.config.serve_alone_after));
+                let patience = self.config.serve_alone_after;
+                self.sessions.stop_waiting(now.mono.minus(patience));
+                if let Some(since) = self.sessions.first_unmet() {
+                    self.timers.at_latest(Timer::ServeAlone, since.plus(patience));
+                }
                 self.custody_changed(now, effects);
             }
         }
@@ -324,5 +340,8 @@ impl Node {
     }
 }
 
+/// The 99th percentile of commits over 10 s above which a node is slow: a thousand times what a
+/// healthy disk takes.
+const COMMIT_SLOW_MS: u64 = 250;
 /// A commit that runs for so long ends readiness: something is wrong with the disk.
 const COMMIT_STUCK_MS: u64 = 5_000;

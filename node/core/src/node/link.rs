@@ -194,9 +194,9 @@ impl Node {
     }
 
     pub(super) fn tell_readiness(&mut self, now: Now, effects: &mut Effects) {
-        let ready = self.is_ready();
-        if ready != self.run.ready_told {
-            self.run.ready_told = ready;
+        let told = (self.is_ready(), self.is_slow());
+        if told != self.run.told {
+            self.run.told = told;
             let (profile, mut out) = (self.profile(), Vec::new());
             self.membership.set_profile(now.mono, profile, &mut out);
             self.membership_said(now, out, effects);

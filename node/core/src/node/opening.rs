@@ -157,7 +157,7 @@ impl Node {
                 drain: Drain::No,
                 measured: Surroundings::default(),
                 counters: BTreeMap::from([("rows_damaged", opened.damaged)]),
-                ready_told: false,
+                told: (false, false),
                 members_written: opened.written,
             },
             clock: Clock::new(process, opened.ceiling, now.wall, drift, step),
