@@ -1,6 +1,6 @@
 //! The client: one handle on a cluster, cheap to clone, from which everything else is reached.
 //!
-//! Behind it one task owns all state (see `owner.rs`); handles send it commands. The task ends
+//! Behind it one task owns all state (see `driver.rs`); handles send it commands. The task ends
 //! when the client is closed or its last handle is gone. What this file does not do: it knows
 //! nothing of connections, retries or batches.
 
@@ -18,9 +18,9 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::command::{Command, Handle, PERMIT_BYTES, Shared};
 use crate::delivery::{Deleted, deleted, extended, millis, released};
+use crate::driver;
 use crate::error::{ConnectError, DeleteError, ExtendError, QueueError, ReleaseError};
 use crate::options::ConnectOptions;
-use crate::owner;
 use crate::queue::Queue;
 
 /// A connection to a cluster, over as many nodes as it takes. Clones share it.
@@ -63,7 +63,7 @@ impl Client {
         };
         let (commands, inbox) = mpsc::unbounded_channel();
         let handle = Handle { commands, shared: Arc::new(shared) };
-        owner::start(options, inbox, handle.shared.clone()).await?;
+        driver::start(options, inbox, handle.shared.clone()).await?;
         Ok(Self { handle })
     }
 

@@ -1,4 +1,4 @@
-//! What the handles of a client say to its owner task, and how they say it.
+//! What the handles of a client say to its driver task, and how they say it.
 //!
 //! One task owns the state of a client; handles are cheap and only send it commands. The channel
 //! has no bound of its own: messages are bounded by the permits for bytes under way, deliveries by
@@ -17,7 +17,7 @@ use crate::outgoing::Outgoing;
 use crate::shelf::Shelf;
 use crate::waiters::receipts;
 
-/// What a handle asks of the owner.
+/// What a handle asks of the driver.
 pub(crate) enum Command {
     Send(Vec<Posted>),
     Ask {
@@ -60,7 +60,7 @@ pub(crate) enum Command {
 /// Where the results of a settlement go, in the order of the receipts; nowhere when nobody waits.
 pub(crate) type SettleDone = Option<oneshot::Sender<Vec<Result<Settled, Failure>>>>;
 
-/// A message on its way to the owner. The ticket in the parcel is set there.
+/// A message on its way to the driver. The ticket in the parcel is set there.
 pub(crate) struct Posted {
     pub(crate) parcel: Parcel,
     pub(crate) done: oneshot::Sender<Result<Confirmed, Failure>>,
@@ -68,7 +68,7 @@ pub(crate) struct Posted {
     pub(crate) permits: [Option<OwnedSemaphorePermit>; 2],
 }
 
-/// The way to the owner, shared by all handles.
+/// The way to the driver, shared by all handles.
 #[derive(Clone)]
 pub(crate) struct Handle {
     pub(crate) commands: mpsc::UnboundedSender<Command>,
@@ -92,7 +92,7 @@ impl Handle {
         self.shared.names.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Says something to the owner; `false` when it is gone.
+    /// Says something to the driver; `false` when it is gone.
     pub(crate) fn tell(&self, command: Command) -> bool {
         self.commands.send(command).is_ok()
     }

@@ -5,7 +5,8 @@
 //! use std::time::Duration;
 //! use gaggle_client::Client;
 //!
-//! let client = Client::connect("gaggle://n1:7400,n2:7400?ca=ca.pem&cert=me.pem&key=me.key").await?;
+//! let url = "gaggle://n1:7400,n2:7400?ca=ca.pem&cert=me.pem&key=me.key";
+//! let client = Client::connect(url).await?;
 //! let orders = client.queue("orders")?;
 //! orders.send("one flat white").await?; // Confirmed: enough nodes have it on disk.
 //!
@@ -107,7 +108,7 @@
 //!
 //! # Inside
 //!
-//! For builders: handles send commands to one task (`owner.rs`), which drives a pure state
+//! For builders: handles send commands to one task (`driver.rs`), which drives a pure state
 //! machine (`gaggle-client-core`) and the connections (`link.rs`). That crate decides what is
 //! batched, resent, hedged and where; this one does it.
 
@@ -117,11 +118,11 @@ mod command;
 mod consumer;
 mod delivery;
 mod dialer;
+mod driver;
 mod error;
 mod link;
 mod options;
 mod outgoing;
-mod owner;
 mod producer;
 mod queue;
 mod shelf;

@@ -1,6 +1,6 @@
 //! The link: one connection to a node, with three streams on it.
 //!
-//! Each stream has one task that writes and one that reads; what they read goes to the owner in
+//! Each stream has one task that writes and one that reads; what they read goes to the driver in
 //! batches, decoded. A link that is dropped is closed and its streams are reset: a stream that
 //! was merely dropped would be *finished*, and the node could take half a frame for the end.
 //!
@@ -31,7 +31,7 @@ type Outbound = (RequestFrame, Vec<Bytes>);
 /// An answer and its contents.
 pub(crate) type Inbound = (ResponseFrame, Vec<Bytes>);
 
-/// What a link tells the owner.
+/// What a link tells the driver.
 pub(crate) enum Report {
     /// It is up.
     Dialled(u64),
@@ -73,7 +73,7 @@ impl Link {
         let task = tokio::spawn(async move {
             let Err(error) = run(link, target, (&dialer, &reports), queues).await;
             tracing::debug!(link, %error, "a connection is gone");
-            // The owner may be gone as well.
+            // The driver may be gone as well.
             let _ = reports.send(Report::Lost(link, error.to_string()));
         });
         Self { writers: [control, sends, deliveries], task: task.abort_handle() }

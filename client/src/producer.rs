@@ -119,5 +119,5 @@ impl Future for Sending {
 /// About 30 ms of 1 KiB messages at 30,000 per second: more than a round trip with its fsyncs.
 const UNDER_WAY_MAX: usize = 1024;
 
-/// Big enough to make the wakeup of the owner cheap, small enough to start before all is packed.
+/// Big enough to make the wakeup of the driver cheap, small enough to start before all is packed.
 const CHUNK: usize = 256;

@@ -1,6 +1,6 @@
 //! The shelf: where deliveries of a consumer wait until the application takes them.
 //!
-//! The owner task puts whole batches on it under one lock, the application takes one at a time.
+//! The driver task puts whole batches on it under one lock, the application takes one at a time.
 //! What lies on it belongs to nobody yet: when the connection is lost, the node gives it to
 //! others at once, so it is swept off here; only what was taken is the application's. That is
 //! why taking and sweeping happen under the same lock.
@@ -26,7 +26,7 @@ struct Contents {
     run: u64,
     /// How many of that run were taken.
     taken: u64,
-    /// Whether the owner knows of the last ones that were taken.
+    /// Whether the driver knows of the last ones that were taken.
     told: bool,
     ended: Option<Option<ReceiveError>>,
     waker: Option<Waker>,
@@ -34,7 +34,7 @@ struct Contents {
 
 /// What became of an attempt to take something.
 pub(crate) enum Take {
-    /// This one, when it came, and whether the owner must be told.
+    /// This one, when it came, and whether the driver must be told.
     One(Delivered, Instant, bool),
     /// No more will come, for this reason, which is told once.
     End(Option<ReceiveError>),
@@ -83,7 +83,7 @@ impl Shelf {
         self.lock().waiting.clear();
     }
 
-    /// How many were taken of which run; from now on the owner wants to be told again.
+    /// How many were taken of which run; from now on the driver wants to be told again.
     pub(crate) fn taken(&self) -> (u64, u64) {
         let mut contents = self.lock();
         contents.told = true;

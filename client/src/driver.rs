@@ -1,4 +1,4 @@
-//! The owner: the one task that holds the state of a client and drives its core.
+//! The driver: the one task that holds the state of a client and drives its core.
 //!
 //! It wakes when handles have commands, links have reports or a timer is due, takes everything
 //! that has come by then, tells the core, and does what that says. So what comes together is
@@ -32,7 +32,7 @@ use crate::options::ConnectOptions;
 use crate::shelf::Shelf;
 use crate::waiters::Waiters;
 
-/// Starts the owner and waits until a node has said welcome.
+/// Starts the driver and waits until a node has said welcome.
 pub(crate) async fn start(
     options: ConnectOptions,
     commands: UnboundedReceiver<Command>,
@@ -44,7 +44,7 @@ pub(crate) async fn start(
     let (reports_in, reports) = unbounded_channel();
     let (connected, waiting) = oneshot::channel();
     let last_error = Arc::new(Mutex::new("no answer in time".to_owned()));
-    let owner = Owner {
+    let driver = Driver {
         core: Core::open(config, seed),
         clock: Clock::start(),
         dialer: Arc::new(Dialer::new(&options)?),
@@ -58,7 +58,7 @@ pub(crate) async fn start(
         last_error: Arc::clone(&last_error),
         closing: None,
     };
-    let task = tokio::spawn(owner.run(Inbox { commands, reports }));
+    let task = tokio::spawn(driver.run(Inbox { commands, reports }));
     let result = match tokio::time::timeout(options.connect_timeout, waiting).await {
         Ok(Ok(result)) => result,
         Ok(Err(_)) | Err(_) => {
@@ -72,13 +72,13 @@ pub(crate) async fn start(
     result
 }
 
-/// What wakes the owner.
+/// What wakes the driver.
 struct Inbox {
     commands: UnboundedReceiver<Command>,
     reports: UnboundedReceiver<Report>,
 }
 
-struct Owner {
+struct Driver {
     core: Core,
     clock: Clock,
     dialer: Arc<Dialer>,
@@ -105,7 +105,7 @@ struct Closing {
     done: Vec<oneshot::Sender<()>>,
 }
 
-impl Owner {
+impl Driver {
     async fn run(mut self, mut inbox: Inbox) {
         let mut commands = Vec::with_capacity(COMMANDS);
         let mut reports = Vec::with_capacity(REPORTS);
