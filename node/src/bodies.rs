@@ -13,19 +13,22 @@
 //! What this file does not do: it reads no disk.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{Hash, Hasher};
 
 use bytes::Bytes;
-use gaggle_core::event::Reply;
+use gaggle_core::event::{ClientId, Reply};
 use gaggle_core::ledger::MessageKey;
 use gaggle_wire::{Label, Refusal};
 
 /// The contents in memory.
 #[derive(Debug)]
 pub(crate) struct Bodies {
-    contents: HashMap<MessageKey, Vec<Body>>,
-    /// What may go, oldest first; entries whose content is gone or came anew are skipped.
-    ages: VecDeque<(MessageKey, u64)>,
-    kept: BTreeMap<Reply, Kept>,
+    contents: HashMap<Place, Entry>,
+    /// By arrival; entries whose content is gone or came anew are skipped.
+    ages: VecDeque<(Place, u64)>,
+    /// What came last, in order: it is mostly asked for in that order at once.
+    newest: Newest,
+    kept: BTreeMap<Reply, usize>,
     next_age: u64,
     bytes: usize,
     budget: usize,
@@ -33,19 +36,37 @@ pub(crate) struct Bodies {
     kept_max: usize,
 }
 
+/// Where a message lies. Stamps are unique, so they are enough to find it by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place(MessageKey);
+
+impl Hash for Place {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(&self.0.stamp.to_bytes());
+    }
+}
+
+/// The contents under one key: one, unless somebody made two messages with one id.
+#[derive(Debug)]
+struct Entry {
+    body: Body,
+    others: Vec<Body>,
+}
+
 #[derive(Debug)]
 struct Body {
     crc: u32,
     content: Bytes,
     age: u64,
-    /// How many unanswered sends brought it.
-    keepers: u32,
+    /// The last send that brought it: it is kept as long as that is not answered.
+    keeper: Option<Reply>,
 }
 
-#[derive(Debug)]
-struct Kept {
-    messages: Vec<(MessageKey, u32)>,
-    bytes: usize,
+/// Contents in the order in which they came, with a finger at the one that is expected next.
+#[derive(Debug, Default)]
+struct Newest {
+    bodies: Vec<(MessageKey, u32, Bytes)>,
+    next: usize,
 }
 
 impl Bodies {
@@ -54,6 +75,7 @@ impl Bodies {
         Self {
             contents: HashMap::new(),
             ages: VecDeque::new(),
+            newest: Newest::default(),
             kept: BTreeMap::new(),
             next_age: 0,
             bytes: 0,
@@ -63,9 +85,12 @@ impl Bodies {
         }
     }
 
-    /// Takes a content in, until the budget needs its room.
-    pub(crate) fn insert(&mut self, key: MessageKey, label: &Label, content: Bytes) {
-        self.place(key, label.crc, content, 0);
+    /// Takes contents in, until the budget needs their room.
+    pub(crate) fn insert(&mut self, messages: impl Iterator<Item = (MessageKey, Label, Bytes)>) {
+        self.newest.clear();
+        for (key, label, content) in messages {
+            self.place(key, label.crc, content, None);
+        }
     }
 
     /// Takes the contents of a send in, until it is answered.
@@ -75,45 +100,34 @@ impl Bodies {
     pub(crate) fn keep(
         &mut self,
         reply: Reply,
-        messages: impl ExactSizeIterator<Item = (MessageKey, Label, Bytes)>,
+        messages: impl Iterator<Item = (MessageKey, Label, Bytes)> + Clone,
     ) -> Result<(), Refusal> {
-        let messages: Vec<_> = messages.collect();
-        let bytes = messages.iter().map(|(.., content)| weight(content)).sum();
+        let bytes = messages.clone().map(|(.., content)| weight(&content)).sum();
+        self.release(reply);
         if self.kept_bytes + bytes > self.kept_max {
             return Err(Refusal::LimitReached {
                 what: "bytes of sends under way".to_owned(),
                 limit: self.kept_max as u64,
             });
         }
-        self.release(reply);
-        let keys = messages.iter().map(|(key, label, _)| (*key, label.crc)).collect();
-        self.kept.insert(reply, Kept { messages: keys, bytes });
+        self.kept.insert(reply, bytes);
         self.kept_bytes += bytes;
+        self.newest.clear();
         for (key, label, content) in messages {
-            self.place(key, label.crc, content, 1);
+            self.place(key, label.crc, content, Some(reply));
         }
         Ok(())
     }
 
     /// A send was answered, or its client is gone: its contents may go.
     pub(crate) fn release(&mut self, reply: Reply) {
-        let Some(kept) = self.kept.remove(&reply) else { return };
-        self.kept_bytes -= kept.bytes;
-        for (key, crc) in kept.messages {
-            let bodies = self.contents.get_mut(&key).into_iter().flatten();
-            let Some(body) = bodies.into_iter().find(|body| body.crc == crc) else { continue };
-            body.keepers -= 1;
-            if body.keepers == 0 {
-                // It is old by its arrival but was not on offer until now.
-                body.age = self.next_age;
-                self.ages.push_back((key, self.next_age));
-                self.next_age += 1;
-            }
+        if let Some(bytes) = self.kept.remove(&reply) {
+            self.kept_bytes -= bytes;
         }
     }
 
     /// Releases every send of a client.
-    pub(crate) fn release_client(&mut self, client: gaggle_core::event::ClientId) {
+    pub(crate) fn release_client(&mut self, client: ClientId) {
         let first = Reply { client, stream: 0, request: 0 };
         let of_client = self.kept.range(first..).take_while(|(reply, _)| reply.client == client);
         let replies: Vec<Reply> = of_client.map(|(reply, _)| *reply).collect();
@@ -123,42 +137,47 @@ impl Bodies {
     }
 
     /// The content of this message, if it is here.
-    pub(crate) fn content(&self, key: &MessageKey, label: &Label) -> Option<Bytes> {
-        let bodies = self.contents.get(key)?;
-        let right =
-            |body: &&Body| body.crc == label.crc && body.content.len() == label.content_length();
-        bodies.iter().find(right).map(|body| body.content.clone())
+    pub(crate) fn content(&mut self, key: &MessageKey, label: &Label) -> Option<Bytes> {
+        if let Some(content) = self.newest.content(key, label) {
+            return Some(content);
+        }
+        let entry = self.contents.get(&Place(*key))?;
+        let body = entry.find(label.crc, label.content_length())?;
+        Some(body.content.clone())
     }
 
-    /// A message is gone for good: whatever is not kept for a send goes too.
+    /// A message is gone for good.
     pub(crate) fn remove(&mut self, key: &MessageKey) {
-        let Some(bodies) = self.contents.get_mut(key) else { return };
-        let bytes = &mut self.bytes;
-        bodies.retain(|body| {
-            let stays = body.keepers > 0;
-            if !stays {
-                *bytes -= weight(&body.content);
+        self.newest.clear();
+        let Some(entry) = self.contents.remove(&Place(*key)) else { return };
+        self.bytes -= entry.iter().map(|body| weight(&body.content)).sum::<usize>();
+        // Of two messages with one id the other may be on its way still.
+        for body in entry.into_bodies() {
+            if self.is_kept(&body) {
+                self.place(*key, body.crc, body.content, body.keeper);
             }
-            stays
-        });
-        if bodies.is_empty() {
-            self.contents.remove(key);
         }
     }
 
     /// Makes room. To be called when what the last events brought has been used.
     pub(crate) fn evict(&mut self) {
         self.forget_removed();
-        while self.bytes - self.kept_bytes.min(self.bytes) > self.budget {
-            let Some((key, age)) = self.ages.pop_front() else { return };
-            let Some(bodies) = self.contents.get_mut(&key) else { continue };
-            let old = |body: &Body| body.age == age && body.keepers == 0;
-            if let Some(at) = bodies.iter().position(old) {
-                let body = bodies.swap_remove(at);
-                self.bytes -= weight(&body.content);
-                if bodies.is_empty() {
-                    self.contents.remove(&key);
-                }
+        let mut looked_at = 0;
+        while self.bytes > self.budget + self.kept_bytes && looked_at < self.ages.len() {
+            let Some((place, age)) = self.ages.pop_front() else { return };
+            let Some(entry) = self.contents.get(&place) else { continue };
+            let Some(body) = entry.iter().find(|body| body.age == age) else { continue };
+            if self.is_kept(body) {
+                self.ages.push_back((place, age));
+                looked_at += 1;
+                continue;
+            }
+            self.bytes -= weight(&body.content);
+            self.newest.clear();
+            if entry.others.is_empty() {
+                self.contents.remove(&place);
+            } else if let Some(entry) = self.contents.get_mut(&place) {
+                entry.remove(age);
             }
         }
     }
@@ -169,25 +188,86 @@ impl Bodies {
             return;
         }
         let contents = &self.contents;
-        self.ages.retain(|(key, age)| {
-            contents.get(key).into_iter().flatten().any(|body| body.age == *age)
+        self.ages.retain(|(place, age)| {
+            contents.get(place).is_some_and(|entry| entry.iter().any(|body| body.age == *age))
         });
     }
 
-    fn place(&mut self, key: MessageKey, crc: u32, content: Bytes, keepers: u32) {
-        let age = self.next_age;
+    fn is_kept(&self, body: &Body) -> bool {
+        body.keeper.is_some_and(|reply| self.kept.contains_key(&reply))
+    }
+
+    fn place(&mut self, key: MessageKey, crc: u32, content: Bytes, keeper: Option<Reply>) {
+        use std::collections::hash_map::Entry as Slot;
+        self.newest.push(key, crc, content.clone());
+        let (place, age) = (Place(key), self.next_age);
+        let length = content.len();
+        let body = Body { crc, content, age, keeper };
+        match self.contents.entry(place) {
+            Slot::Vacant(slot) => {
+                slot.insert(Entry { body, others: Vec::new() });
+            }
+            Slot::Occupied(mut slot) => {
+                if let Some(present) = slot.get_mut().find_mut(crc, length) {
+                    present.keeper = keeper.or(present.keeper);
+                    return;
+                }
+                slot.get_mut().others.push(body);
+            }
+        }
         self.next_age += 1;
-        let bodies = self.contents.entry(key).or_default();
-        let same = |body: &&mut Body| body.crc == crc && body.content.len() == content.len();
-        if let Some(body) = bodies.iter_mut().find(same) {
-            body.keepers += keepers;
-            return;
+        self.bytes += length + ENTRY_BYTES;
+        self.ages.push_back((place, age));
+    }
+}
+
+impl Entry {
+    fn iter(&self) -> impl Iterator<Item = &Body> {
+        std::iter::once(&self.body).chain(&self.others)
+    }
+
+    fn into_bodies(self) -> impl Iterator<Item = Body> {
+        std::iter::once(self.body).chain(self.others)
+    }
+
+    fn find(&self, crc: u32, length: usize) -> Option<&Body> {
+        self.iter().find(|body| body.crc == crc && body.content.len() == length)
+    }
+
+    fn find_mut(&mut self, crc: u32, length: usize) -> Option<&mut Body> {
+        let mut all = std::iter::once(&mut self.body).chain(&mut self.others);
+        all.find(|body| body.crc == crc && body.content.len() == length)
+    }
+
+    /// Takes one of several out.
+    fn remove(&mut self, age: u64) {
+        if self.body.age == age
+            && let Some(other) = self.others.pop()
+        {
+            self.body = other;
+        } else {
+            self.others.retain(|body| body.age != age);
         }
-        self.bytes += weight(&content);
-        bodies.push(Body { crc, content, age, keepers });
-        if keepers == 0 {
-            self.ages.push_back((key, age));
+    }
+}
+
+impl Newest {
+    fn clear(&mut self) {
+        self.bodies.clear();
+        self.next = 0;
+    }
+
+    fn push(&mut self, key: MessageKey, crc: u32, content: Bytes) {
+        self.bodies.push((key, crc, content));
+    }
+
+    fn content(&mut self, key: &MessageKey, label: &Label) -> Option<Bytes> {
+        let (there, crc, content) = self.bodies.get(self.next)?;
+        if there != key || *crc != label.crc || content.len() != label.content_length() {
+            return None;
         }
+        self.next = (self.next + 1) % self.bodies.len();
+        Some(content.clone())
     }
 }
 
@@ -199,7 +279,7 @@ fn weight(content: &Bytes) -> usize {
 /// Below so many ages nobody counts those that are of no use.
 const AGES_SLACK: usize = 1024;
 
-/// Two keys, a vector with one body and their share of the tables, rounded up.
+/// A key twice, a body, and their share of the tables, rounded up.
 const ENTRY_BYTES: usize = 256;
 
 #[cfg(test)]

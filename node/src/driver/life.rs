@@ -139,6 +139,7 @@ impl Life {
                 return end;
             }
             let due = self.due(woken);
+            let patience = self.commits.patience(self.groups.gathered());
             let open = self.groups.gathered() < GATHERED_MAX;
             tokio::select! {
                 biased;
@@ -148,7 +149,11 @@ impl Life {
                     }
                 }
                 Some(urgent) = sources.urgent.recv() => self.urgent(urgent, dials),
-                () = sleep_until(due.into()) => {
+                () = sleep_until(patience.map_or(due, |until| until.min(due)).into()) => {
+                    if Instant::now() < due {
+                        // The commit has waited long enough for company.
+                        continue;
+                    }
                     woken = Instant::now();
                     if self.stopping.as_ref().is_none_or(|(_, at)| woken < *at) {
                         self.handle(Event::Wakeup, dials);
@@ -264,9 +269,9 @@ impl Life {
     ) {
         let kept = what.and_then(|(request, contents)| {
             if let Request::Send { queue, partition, labels, .. } = &request {
-                let messages = labels.iter().zip(contents).map(|(label, content)| {
+                let messages = labels.iter().zip(&contents).map(|(label, content)| {
                     let (queue, partition, stamp) = (*queue, *partition, label.stamp);
-                    (MessageKey { queue, partition, stamp }, *label, content)
+                    (MessageKey { queue, partition, stamp }, *label, content.clone())
                 });
                 self.parts.bodies.keep(reply, messages)?;
             }
@@ -279,8 +284,9 @@ impl Life {
     }
 
     fn said(&mut self, link: LinkId, Said { envelope, contents }: Said, dials: &mut Dials) {
-        for ((key, label), content) in envelope.messages().into_iter().zip(contents) {
-            self.parts.bodies.insert(key, &label, content);
+        if !contents.is_empty() {
+            let messages = envelope.messages().into_iter().zip(contents);
+            self.parts.bodies.insert(messages.map(|((key, label), body)| (key, label, body)));
         }
         self.handle(Event::Envelope { link, envelope }, dials);
     }
@@ -400,8 +406,8 @@ impl Life {
         }
     }
 
-    fn contents_of(&self, word: &Word) -> Vec<Content> {
-        let bodies = &self.parts.bodies;
+    fn contents_of(&mut self, word: &Word) -> Vec<Content> {
+        let bodies = &mut self.parts.bodies;
         let find = |(key, label): (MessageKey, gaggle_wire::Label)| {
             bodies.content(&key, &label).map_or(Content::Stored(key, label), Content::Here)
         };
@@ -447,9 +453,13 @@ impl Life {
         self.parts.node.clock(self.parts.clocks.now())
     }
 
+    /// Commits what has gathered, unless it is better to wait for more.
     fn commit(&mut self) {
+        if self.commits.patience(self.groups.gathered()).is_some() {
+            return;
+        }
         if let Some(changes) = self.groups.start() {
-            self.commits.started();
+            self.commits.started(changes.len());
             self.parts.threads.commit(changes);
         }
     }

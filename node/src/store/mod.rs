@@ -89,11 +89,11 @@ pub struct StoreOptions {
 
 /// One change with the content that it takes.
 #[derive(Clone, Debug)]
-pub(crate) struct Change {
+pub struct Change {
     /// What the core asks for.
-    pub(crate) write: Write,
+    pub write: Write,
     /// Of a `PutMessage`. When it is missing, the content that is in the store already stays.
-    pub(crate) content: Option<Bytes>,
+    pub content: Option<Bytes>,
 }
 
 /// An open store.
@@ -127,7 +127,10 @@ impl Store {
     }
 
     /// Makes these changes durable, in order, all or none.
-    pub(crate) fn commit(&self, changes: &[Change]) -> Result<(), StoreError> {
+    ///
+    /// # Errors
+    /// See [`StoreError`]; the store is of no use any more, and the changes may be durable.
+    pub fn commit(&self, changes: &[Change]) -> Result<(), StoreError> {
         let mut transaction = self.database.begin_write().map_err(redb::Error::from)?;
         transaction.set_durability(Durability::Immediate).map_err(redb::Error::from)?;
         {
@@ -164,7 +167,10 @@ impl Store {
     }
 
     /// Hands every row to `reader`, in key order, as an iterator that ends early on an error.
-    pub(crate) fn read_all<T>(
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn read_all<T>(
         &self,
         reader: impl FnOnce(&mut dyn Iterator<Item = Row>) -> T,
     ) -> Result<T, StoreError> {
@@ -183,10 +189,10 @@ impl Store {
     }
 
     /// The contents of messages; `None` where one is missing or damaged.
-    pub(crate) fn read(
-        &self,
-        messages: &[(MessageKey, Label)],
-    ) -> Result<Vec<Option<Bytes>>, StoreError> {
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn read(&self, messages: &[(MessageKey, Label)]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let transaction = self.database.begin_read().map_err(redb::Error::from)?;
         let table = transaction.open_table(ROWS).map_err(redb::Error::from)?;
         messages
