@@ -115,7 +115,7 @@ impl World {
         }
         self.processes[from].dialling.remove(&to);
         let opens = [0; 2].map(|_: u64| self.now + self.draw(self.options.delay));
-        let ends = [(from, life, opens[0]), (to, self.processes[to].life, opens[1])];
+        let ends = [(from, opens[0]), (to, opens[1])];
         let link = self.network.connect(ends);
         for (end, other) in [(0, to), (1, from)] {
             let node = self.processes[other].node.as_ref().expect("it is awake");

@@ -204,7 +204,7 @@ impl Consumer {
                     }
                 }
             }
-            Response::Deleted(results) => self.deleted(number, &results),
+            Response::Deleted(results) => self.deleted(number, &results, desk.now),
             Response::Refused(refusal) if self.open == Some(number) => {
                 self.open = None;
                 if refusal == Refusal::Draining {
@@ -222,8 +222,8 @@ impl Consumer {
         self.plan_wake(desk);
     }
 
-    fn deleted(&mut self, number: u64, results: &[DeleteResult]) {
-        let Some((at, receipts)) = self.deletes.remove(&number) else { return };
+    fn deleted(&mut self, number: u64, results: &[DeleteResult], now: u64) {
+        let Some((_, receipts)) = self.deletes.remove(&number) else { return };
         let unsure: Vec<Receipt> = receipts
             .into_iter()
             .zip(results)
@@ -231,7 +231,7 @@ impl Consumer {
             .map(|(receipt, _)| receipt)
             .collect();
         if !unsure.is_empty() {
-            self.deletes.insert(number, (at, unsure));
+            self.deletes.insert(number, ((now + PAUSE).saturating_sub(PATIENCE), unsure));
         }
     }
 

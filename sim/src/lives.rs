@@ -57,7 +57,7 @@ impl World {
     #[must_use]
     pub fn is_whole(&self, nodes: usize) -> bool {
         (0..nodes).all(|at| {
-            self.is_ready(at) && (0..nodes).all(|to| at == to || self.network.is_linked(at, to))
+            self.is_ready(at) && (0..nodes).all(|to| at == to || self.network.is_met(at, to))
         })
     }
 

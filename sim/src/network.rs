@@ -26,9 +26,9 @@ pub(crate) struct Network {
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) node: usize,
-    /// The run of the node that opened it.
-    pub(crate) life: u64,
     pub(crate) open: bool,
+    /// Whether its node was told of it.
+    pub(crate) met: bool,
     /// When the last envelope of each lane comes out here.
     arrives: [u64; 2],
     /// What was said into a cut.
@@ -44,12 +44,12 @@ impl Network {
     }
 
     /// A new connection, both ends of which open at these times.
-    pub(crate) fn connect(&mut self, ends: [(usize, u64, u64); 2]) -> u64 {
+    pub(crate) fn connect(&mut self, ends: [(usize, u64); 2]) -> u64 {
         self.next += 1;
-        let end = |(node, life, at)| End {
+        let end = |(node, at)| End {
             node,
-            life,
             open: true,
+            met: false,
             arrives: [at, at],
             held: Vec::new(),
             silent_since: None,
@@ -73,6 +73,21 @@ impl Network {
     pub(crate) fn is_linked(&self, node: usize, to: usize) -> bool {
         self.links.values().any(|ends| {
             (0..2).any(|at| ends[at].node == node && ends[at].open && ends[1 - at].node == to)
+        })
+    }
+
+    /// An end is up; the node that has it, if it is still open.
+    pub(crate) fn meet(&mut self, link: u64, end: usize) -> Option<usize> {
+        let end = &mut self.links.get_mut(&link)?[end];
+        end.met = true;
+        end.open.then_some(end.node)
+    }
+
+    /// Whether two nodes have a connection that both were told of.
+    pub(crate) fn is_met(&self, node: usize, to: usize) -> bool {
+        self.links.values().any(|ends| {
+            let up = ends.iter().all(|end| end.open && end.met);
+            up && (0..2).any(|at| ends[at].node == node && ends[1 - at].node == to)
         })
     }
 

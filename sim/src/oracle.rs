@@ -325,5 +325,5 @@ fn show((queue, partition, process, number): FullName) -> String {
     format!("message {number} of {process} in partition {partition} of {}", queue.0.time % 1_000_000)
 }
 
-/// How long a delivery or an answer may be on its way.
-const SLACK: u64 = 50_000_000;
+/// How long a delivery or an answer may be on its way, commits included.
+const SLACK: u64 = 400_000_000;

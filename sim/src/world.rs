@@ -193,8 +193,8 @@ impl World {
             }
             Happening::Heard { link, end, envelope } => self.heard(link, end, *envelope),
             Happening::Opened { link, end, hello } => {
-                if let Some(at) = self.network.end(link, end).filter(|end| end.open) {
-                    self.feed(at.node, Event::LinkUp { link: LinkId(link), hello });
+                if let Some(at) = self.network.meet(link, end) {
+                    self.feed(at, Event::LinkUp { link: LinkId(link), hello });
                 }
             }
             Happening::Closed { link, end } => self.closed(link, end),

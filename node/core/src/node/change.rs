@@ -10,10 +10,11 @@ use super::inventory::Question;
 use super::sending::visibility;
 use crate::calls::Batch;
 use crate::effect::Effects;
-use crate::envelope::{Envelope, LeaseChange};
+use crate::envelope::{Envelope, LeaseChange, LeaseTold};
 use crate::event::Reply;
 use crate::now::Now;
 use crate::queue::{Flight, Given};
+use crate::session::PartitionId;
 use crate::table::rendezvous::{self, Slot};
 use crate::timer::Timer;
 
@@ -113,6 +114,18 @@ impl Node {
     ) {
         let results = receipts.iter().map(|r| self.change_lease(now, change, r)).collect();
         self.say(peer, Envelope::Changed { call, results }, effects);
+    }
+
+    /// Another custodian told of its leases. Of its own this node knows better.
+    pub(super) fn leases_told(&mut self, now: Now, id: PartitionId, leases: &[LeaseTold]) {
+        let own = (self.config.node, self.run.boot);
+        for lease in leases.iter().filter(|lease| (lease.custodian, lease.boot) != own) {
+            let Some(partition) = self.partitions.get_mut(&id) else { return };
+            if let Some(head) = partition.lease_told(lease, now.mono) {
+                self.ready_again(now, id, head);
+            }
+        }
+        self.arm(now, id);
     }
 
     /// Notes results that came from elsewhere; what did not come is unknown.

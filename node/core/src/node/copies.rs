@@ -178,7 +178,10 @@ impl Node {
         }
         let homes = self.homes(id);
         let partition = self.partitions.get_mut(&id).expect("it was made above");
-        partition.refresh(epoch, |list| self.sessions.may_serve(list), || homes.contains(&me));
+        if partition.refresh(epoch, |list| self.sessions.may_serve(list), || homes.contains(&me)) {
+            partition.close_window();
+            self.reception.touch(id.0);
+        }
         list
     }
 

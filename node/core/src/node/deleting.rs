@@ -67,11 +67,13 @@ impl Node {
                     holders.dedup();
                     groups.entry((id, holders)).or_default().add(at, receipt);
                 }
-                _ => {
-                    let queue = receipt.queue.to_string();
-                    let refusal = Refusal::QueueNotFound { queue };
+                Some(_) => {
+                    let why = "the queue has no such partition".to_owned();
+                    let refusal = Refusal::BadRequest { why };
                     batch.set(at, DeleteResult::Refused(refusal));
                 }
+                // This node may have come just now; another one knows.
+                None => batch.set(at, DeleteResult::Refused(Refusal::NotReady)),
             }
         }
         self.desk.deletes.insert(call, batch);

@@ -126,6 +126,7 @@ impl Node {
         let Some(entry) = self.table.live(queue) else { return Vec::new() };
         let settings = entry.settings();
         let lease = visibility(visibility_ms.unwrap_or(settings.visibility_timeout_ms));
+        let rule = self.rule(now, queue);
         let oldest_allowed =
             now.wall.0.saturating_sub(settings.retention_ms.saturating_mul(1_000_000));
         let mut firsts: Vec<(gaggle_wire::Stamp, PartitionId)> = self
@@ -149,6 +150,11 @@ impl Node {
                 let head = partition.window.pop().expect("it was looked at");
                 let seen = partition.known.seen(head.label.stamp.process, head.label.number);
                 if seen != Seen::Held {
+                    continue;
+                }
+                if !partition.may_hand_out(&head, rule) {
+                    // It has grown old without being known to be anywhere else.
+                    partition.passed_over = true;
                     continue;
                 }
                 if head.accepted.time < oldest_allowed {
@@ -298,10 +304,12 @@ impl Node {
         let rule = self.rule(now, id.0);
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let (stamp, number) = (head.label.stamp, head.label.number);
-        if partition.known.seen(stamp.process, number) == Seen::Held
-            && partition.may_hand_out(&head, rule)
-        {
-            partition.window.arrive(head, self.config.window_max);
+        if partition.known.seen(stamp.process, number) == Seen::Held {
+            if partition.may_hand_out(&head, rule) {
+                partition.window.arrive(head, self.config.window_max);
+            } else {
+                partition.passed_over |= partition.serves(head.list);
+            }
         }
         self.timers.at_latest(Timer::Bulk, now.mono.plus(self.config.tell_leases_after));
         self.reception.touch(id.0);

@@ -18,7 +18,7 @@ use crate::event::{LinkId, LoadId, ScanEnd};
 use crate::ledger::key::{due_before, messages, messages_after};
 use crate::ledger::{Key, MessageKey, MessageRecord, Row, Write, record};
 use crate::now::Now;
-use crate::queue::{Flight, Given, Head, Reach, Sweep};
+use crate::queue::{Given, Head, Reach, Sweep};
 use crate::ranges::Ranges;
 use crate::session::PartitionId;
 use crate::timer::Timer;
@@ -32,8 +32,9 @@ pub(super) struct Loads {
 
 #[derive(Debug)]
 pub(super) enum Load {
-    /// The next messages of a window.
-    Window(PartitionId),
+    /// The next messages of a window, and which of its reads this is: the window may have been
+    /// closed since, and begun anew.
+    Window(PartitionId, u64),
     /// Delayed messages that are due.
     Due(PartitionId),
     /// A message that was due.
@@ -77,7 +78,9 @@ impl Node {
             None => messages(id.0, id.1),
             Some(after) => messages_after(id.0, id.1, after),
         };
-        self.load(Load::Window(id), range, limit, effects);
+        partition.reading += 1;
+        let reading = partition.reading;
+        self.load(Load::Window(id, reading), range, limit, effects);
     }
 
     pub(super) fn read_lacking(
@@ -121,7 +124,12 @@ impl Node {
     ) {
         let Some(kind) = self.desk.loads.under_way.remove(&load) else { return };
         match kind {
-            Load::Window(id) => self.window_read(now, id, (rows, end), effects),
+            Load::Window(id, reading) => {
+                let partition = self.partitions.get(&id);
+                if partition.is_some_and(|partition| partition.reading == reading) {
+                    self.window_read(now, id, (rows, end), effects);
+                }
+            }
             Load::Due(id) => self.due_read(now, id, (rows, end), effects),
             Load::Arrival(id) => self.arrival_read(now, id, rows),
             Load::Lacking { peer, link, id, lacking } => {
@@ -222,11 +230,10 @@ impl Node {
             partition.passed_over = true;
             return None;
         }
-        if let Some((until, lease)) = partition.told_lease(key.stamp, now.mono) {
-            let mut head = head;
-            head.deliveries = head.deliveries.max(lease.delivery);
-            let (since, given) = (now.mono, Given::Delivered);
-            partition.flights.insert(Flight { head, lease, until, since, given });
+        if let Some(told) = partition.told_lease(key.stamp, now.mono)
+            && !partition.window.contains(key.stamp)
+        {
+            partition.honour(head, told, now.mono);
             return None;
         }
         Some(head)
@@ -236,7 +243,7 @@ impl Node {
     pub(super) fn partition_due(&mut self, now: Now, id: PartitionId, effects: &mut Effects) {
         let mut ended = Vec::new();
         if let Some(partition) = self.partitions.get_mut(&id) {
-            while let Some(flight) = partition.flights.pop_ended(now.mono) {
+            while let Some(flight) = partition.pop_ended(now.mono) {
                 ended.push(flight);
             }
         }

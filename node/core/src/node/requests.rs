@@ -252,11 +252,7 @@ impl Node {
     ) {
         match envelope {
             Envelope::Leases { queue, partition, leases } => {
-                if let Some(partition) = self.partitions.get_mut(&(queue, partition)) {
-                    for lease in &leases {
-                        partition.lease_told(lease, now.mono);
-                    }
-                }
+                self.leases_told(now, (queue, partition), &leases);
             }
             Envelope::Want { queue, wanted: Wanted::Yes } => {
                 self.reception.wanted_by(queue, peer);

@@ -61,9 +61,14 @@ pub(crate) struct Flights {
 
 impl Flights {
     pub(crate) fn insert(&mut self, flight: Flight) {
+        self.untold.insert((flight.since, flight.head.label.stamp));
+        self.insert_told(flight);
+    }
+
+    /// Takes a flight in that the other holders know of.
+    pub(crate) fn insert_told(&mut self, flight: Flight) {
         let stamp = flight.head.label.stamp;
         self.ends.insert((flight.until, stamp));
-        self.untold.insert((flight.since, stamp));
         let before = self.flights.insert(stamp, flight);
         assert!(before.is_none(), "P3: {stamp} is handed out twice");
     }
@@ -96,6 +101,14 @@ impl Flights {
     pub(crate) fn pop_ended(&mut self, now: Mono) -> Option<Flight> {
         let (end, stamp) = *self.ends.first()?;
         if end > now { None } else { self.remove(stamp) }
+    }
+
+    /// Its custodian told when a lease ends now.
+    pub(crate) fn told(&mut self, stamp: Stamp, until: Mono) {
+        if let Some(mut flight) = self.remove(stamp) {
+            flight.until = until;
+            self.insert_told(flight);
+        }
     }
 
     /// A message has another holder list.

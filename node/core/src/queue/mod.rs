@@ -33,6 +33,8 @@ pub(crate) struct Partition {
     /// Rows on disk.
     pub(crate) stored: u64,
     pub(crate) window: Window,
+    /// Counts the window's reads.
+    pub(crate) reading: u64,
     pub(crate) flights: Flights,
     /// Leases that ended before their time, of which the other holders are to be told.
     ended: Vec<(ListId, LeaseTold)>,
@@ -88,6 +90,7 @@ impl Partition {
             known: Known::default(),
             stored: 0,
             window: Window::default(),
+            reading: 0,
             flights: Flights::default(),
             ended: Vec::new(),
             told: BTreeMap::new(),
@@ -149,7 +152,9 @@ impl Partition {
         self.lists.epoch = epoch;
         self.home = is_home();
         let serves: Vec<bool> = self.lists.lists.iter().map(|list| may_serve(list)).collect();
-        let changed = serves != self.lists.serves;
+        // A list that was not there before and is not served changes nothing.
+        let before = self.lists.serves.iter().chain(std::iter::repeat(&false));
+        let changed = serves.iter().zip(before).any(|(now, before)| now != before);
         self.lists.serves = serves;
         changed
     }
@@ -178,14 +183,48 @@ impl Partition {
         std::mem::take(&mut self.ended)
     }
 
-    /// Another custodian told of a lease (or of its end).
-    pub(crate) fn lease_told(&mut self, told: &LeaseTold, now: Mono) {
+    /// Another custodian told of a lease (or of its end). It hides the message here as well, be it
+    /// ready or in flight already; a message that only it had hidden is given back.
+    pub(crate) fn lease_told(&mut self, told: &LeaseTold, now: Mono) -> Option<Head> {
         let until = now.plus(std::time::Duration::from_millis(told.remaining_ms));
+        let LeaseTold { stamp, custodian, boot, delivery, .. } = *told;
+        let lease = Lease { custodian, boot, delivery };
+        let hidden = self.flights.with(stamp).map(|flight| flight.lease == lease);
         if told.remaining_ms == 0 {
-            self.told.remove(&told.stamp);
-        } else if self.told.len() < TOLD_MAX || self.told.contains_key(&told.stamp) {
-            let LeaseTold { custodian, boot, delivery, .. } = *told;
-            self.told.insert(told.stamp, (until, Lease { custodian, boot, delivery }));
+            if self.told.get(&stamp).is_some_and(|(_, present)| *present == lease) {
+                self.told.remove(&stamp);
+            }
+            let ended = hidden == Some(true);
+            return if ended { self.flights.remove(stamp).map(|flight| flight.head) } else { None };
+        }
+        if hidden == Some(true) {
+            self.flights.told(stamp, until);
+        } else if let Some(head) = self.window.remove(stamp) {
+            self.honour(head, (until, lease), now);
+        } else if self.told.len() < TOLD_MAX || self.told.contains_key(&stamp) {
+            self.told.insert(stamp, (until, lease));
+        }
+        None
+    }
+
+    /// Keeps a message hidden for as long as the lease of another custodian runs.
+    pub(crate) fn honour(&mut self, mut head: Head, (until, lease): (Mono, Lease), now: Mono) {
+        head.deliveries = head.deliveries.max(lease.delivery);
+        let flight = Flight { head, lease, until, since: now, given: Given::Delivered };
+        self.flights.insert_told(flight);
+    }
+
+    /// Takes a flight out whose lease has ended, and that no other lease keeps hidden.
+    pub(crate) fn pop_ended(&mut self, now: Mono) -> Option<Flight> {
+        loop {
+            let flight = self.flights.pop_ended(now)?;
+            let stamp = flight.head.label.stamp;
+            match self.told.remove(&stamp) {
+                Some((until, lease)) if until > now => {
+                    self.honour(flight.head, (until, lease), now);
+                }
+                _ => return Some(flight),
+            }
         }
     }
 
@@ -218,6 +257,7 @@ impl Partition {
     /// stay until their leases end.
     pub(crate) fn close_window(&mut self) {
         self.window = Window::default();
+        self.reading += 1;
         self.passed_over = false;
     }
 

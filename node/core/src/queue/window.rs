@@ -44,6 +44,8 @@ pub(crate) struct Window {
     reach: Reach,
     /// What arrived while a page is being read.
     beside: Option<BTreeMap<Stamp, Head>>,
+    /// The first that arrived then and found no room.
+    left_out: Option<Stamp>,
 }
 
 impl Window {
@@ -121,8 +123,11 @@ impl Window {
             self.cut(max);
         } else if let Some(beside) = &mut self.beside {
             beside.insert(stamp, head);
-            if beside.len() > max {
-                beside.pop_last();
+            if beside.len() > max
+                && let Some((stamp, _)) = beside.pop_last()
+            {
+                let before = self.left_out.unwrap_or(stamp);
+                self.left_out = Some(before.min(stamp));
             }
         }
     }
@@ -130,6 +135,7 @@ impl Window {
     /// Starts to read the next page; after which stamp, or from the start.
     pub(crate) fn start_reading(&mut self) -> Option<Stamp> {
         self.beside = Some(BTreeMap::new());
+        self.left_out = None;
         match self.reach {
             Reach::Cold => None,
             Reach::Until(stamp) => Some(stamp),
@@ -139,8 +145,15 @@ impl Window {
 
     /// A page was read: these heads, up to this reach.
     pub(crate) fn read(&mut self, heads: Vec<Head>, reach: Reach, max: usize) {
-        self.reach = reach;
         let beside = self.beside.take().unwrap_or_default();
+        // What found no room is left to the disk, with all behind it.
+        let last = beside.last_key_value().map_or(Stamp::ZERO, |(stamp, _)| *stamp);
+        let reach = match (self.left_out.take(), reach) {
+            (Some(_), Reach::End) => Reach::Until(last),
+            (Some(out), Reach::Until(reach)) if reach >= out => Reach::Until(last),
+            _ => reach,
+        };
+        self.reach = reach;
         for head in heads.into_iter().chain(beside.into_values()) {
             let within = match reach {
                 Reach::Until(reach) => head.label.stamp <= reach,

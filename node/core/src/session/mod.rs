@@ -184,6 +184,11 @@ impl Sessions {
         self.epoch += 1;
     }
 
+    /// Since when the first member has been there without having been met.
+    pub(crate) fn first_unmet(&self) -> Option<Mono> {
+        self.unmet.values().min().copied()
+    }
+
     /// Whether anything may be handed out at all.
     pub(crate) fn may_serve_any(&self) -> bool {
         self.awaited.is_empty() && self.sessions.values().all(|session| session.marked)
