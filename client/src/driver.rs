@@ -143,7 +143,8 @@ impl Driver {
                 self.command(now, command, &mut effects);
             }
             self.settle_down(now, &mut effects);
-            if self.closing.is_some() && self.core.is_idle() {
+            let busy = self.waiters.is_asking() || !self.core.is_idle();
+            if self.closing.is_some() && !busy {
                 return self.end(inbox).await;
             }
             let latest = now.mono + IDLE_ALARM;
@@ -272,7 +273,7 @@ impl Driver {
         let closing = self.closing.get_or_insert_with(|| Closing { done: Vec::new() });
         closing.done.extend(done);
         self.shared.room.close();
-        self.waiters.close_asks();
+        self.waiters.end_receives();
         let now = self.clock.now();
         let consumers: Vec<u64> = self.consumers.keys().copied().collect();
         for consumer in consumers {

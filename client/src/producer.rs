@@ -5,8 +5,8 @@
 //! together travel in batches. What this file does not do: it batches nothing itself.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -14,7 +14,7 @@ use gaggle_client_core::Confirmed;
 use gaggle_wire::QueueName;
 use tokio::sync::Semaphore;
 
-use crate::command::{Command, Handle, Waiting};
+use crate::command::{Command, Handle, Posted, Waiting};
 use crate::error::SendError;
 use crate::outgoing::Outgoing;
 
@@ -44,10 +44,7 @@ impl Producer {
     /// # Errors
     /// When the message is beyond all limits, or the client closed.
     pub async fn send(&self, message: impl Into<Outgoing>) -> Result<Sending, SendError> {
-        let outgoing = message.into();
-        let window = Arc::clone(&self.window).acquire_owned().await;
-        let window = window.map_err(|_| SendError::Closed)?;
-        let (posted, waiting) = self.handle.post(&self.queue, &outgoing, Some(window)).await?;
+        let (posted, waiting) = self.admit(&message.into()).await?;
         self.handle.tell(Command::Send(vec![posted]));
         Ok(Sending { waiting })
     }
@@ -61,17 +58,14 @@ impl Producer {
         let mut ready = Vec::new();
         for message in messages {
             let outgoing = message.into();
-            let window = match Arc::clone(&self.window).try_acquire_owned() {
-                Ok(window) => Ok(window),
-                Err(_) => {
+            let mut admission = pin!(self.admit(&outgoing));
+            let posted = match poll_once(admission.as_mut()).await {
+                Poll::Ready(posted) => posted,
+                Poll::Pending => {
                     // What is in hand must go before waiting, or nothing would make room.
                     self.handle.tell(Command::Send(std::mem::take(&mut ready)));
-                    Arc::clone(&self.window).acquire_owned().await.map_err(|_| SendError::Closed)
+                    admission.await
                 }
-            };
-            let posted = match window {
-                Ok(window) => self.handle.post(&self.queue, &outgoing, Some(window)).await,
-                Err(error) => Err(error),
             };
             pending.push(posted.map(|(posted, waiting)| {
                 ready.push(posted);
@@ -91,6 +85,18 @@ impl Producer {
         }
         results
     }
+
+    /// Waits for room for a message, in the producer's window and among the bytes under way.
+    async fn admit(&self, outgoing: &Outgoing) -> Result<(Posted, Waiting), SendError> {
+        let window = Arc::clone(&self.window).acquire_owned().await;
+        let window = window.map_err(|_| SendError::Closed)?;
+        self.handle.post(&self.queue, outgoing, Some(window)).await
+    }
+}
+
+/// Whether a future is ready without waiting.
+async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
 
 impl fmt::Debug for Producer {

@@ -77,7 +77,10 @@ impl Waiters {
         ticket: u64,
         result: Result<Answer, Failure>,
     ) -> Vec<Receipt> {
-        let Some(waiter) = self.asks.remove(&ticket) else { return Vec::new() };
+        let Some(waiter) = self.asks.remove(&ticket) else {
+            // Only receives are ended before their answers.
+            return result.map_or_else(|_| Vec::new(), receipts);
+        };
         match waiter.done.send(result) {
             Err(Ok(answer)) if waiter.receives => receipts(answer),
             _ => Vec::new(),
@@ -114,10 +117,32 @@ impl Waiters {
         }
     }
 
-    /// Ends all questions: their answers are not waited for when the client closes.
-    pub(crate) fn close_asks(&mut self) {
-        for (_, waiter) in self.asks.drain() {
+    /// Ends the waits for messages, which may be long. What comes nevertheless goes back.
+    pub(crate) fn end_receives(&mut self) {
+        for (_, waiter) in self.asks.extract_if(|_, waiter| waiter.receives) {
             let _ = waiter.done.send(Err(Failure::Closed));
+        }
+    }
+
+    /// Whether a question is not answered.
+    pub(crate) fn is_asking(&self) -> bool {
+        !self.asks.is_empty()
+    }
+}
+
+impl Drop for Waiters {
+    /// Only when the driver is torn away (its runtime ends, say) does anybody still wait.
+    fn drop(&mut self) {
+        let unknown = || Failure::Unknown { last: None };
+        for (_, waiter) in self.sends.drain() {
+            let _ = waiter.done.send(Err(unknown()));
+        }
+        for (_, waiter) in self.asks.drain() {
+            let _ = waiter.done.send(Err(unknown()));
+        }
+        for (_, group) in self.groups.drain() {
+            let results = group.results.into_iter();
+            let _ = group.done.send(results.map(|r| r.unwrap_or_else(|| Err(unknown()))).collect());
         }
     }
 }

@@ -147,6 +147,37 @@ async fn close_waits_for_what_is_under_way_and_refuses_the_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn many_messages_pass_through_little_room() {
+    let cluster = Cluster::start(1);
+    let options = cluster.options().under_way_bytes_max(4096);
+    let client = Client::connect_with(options).await.unwrap();
+    let bodies = vec![vec![7_u8; 1500]; 50];
+    let producer = client.queue("orders").unwrap().producer().under_way_max(30);
+    let results = producer.send_all(bodies).await;
+    assert!(results.iter().all(Result::is_ok));
+    assert_eq!(cluster.state().stored.len(), 50);
+}
+
+#[test]
+fn a_runtime_that_ends_leaves_the_outcome_unknown() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let cluster_runtime = tokio::runtime::Runtime::new().unwrap();
+    let cluster = cluster_runtime.block_on(async { Cluster::start(1) });
+    let (sending, client) = runtime.block_on(async {
+        let client = connect(&cluster).await;
+        cluster.state().swallow.insert(1);
+        let producer = client.queue("orders").unwrap().producer();
+        let sending = producer.send("x").await.unwrap();
+        cluster.until(|state| !state.sends().is_empty()).await;
+        (sending, client)
+    });
+    drop(runtime);
+    let result = cluster_runtime.block_on(sending);
+    assert_eq!(result, Err(SendError::Unknown { last: None }));
+    drop(client);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_there_is_an_error_that_says_so() {
     let cluster = Cluster::start(1);
     let timeout = Duration::from_millis(200);
