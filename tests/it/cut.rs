@@ -45,6 +45,7 @@ async fn both_sides_of_a_cut_go_on_and_afterwards_all_comes_and_deletes_hold() {
     }
     cluster.heal();
     cluster.wait_until_ready().await;
+    tally.forgive();
     let consumer = spawn_consumer(cluster.client().await, "cut", &tally);
     tally.wait_complete(Duration::from_secs(60)).await;
     tally.assert_complete();

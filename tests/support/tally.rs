@@ -24,6 +24,8 @@ struct Accounts {
     confirmed: HashMap<Stamp, Mark>,
     received: HashMap<Stamp, (Mark, u32)>,
     deleted: HashMap<Stamp, Instant>,
+    /// Kept up to date, because it is asked for all the time.
+    missing: usize,
     failed: Vec<SendError>,
     resurrected: Vec<Stamp>,
 }
@@ -51,6 +53,7 @@ impl Tally {
             Ok(confirmed) => {
                 let before = accounts.confirmed.insert(confirmed.stamp, Mark::of(body));
                 assert!(before.is_none(), "{:?} was confirmed twice", confirmed.stamp);
+                accounts.missing += usize::from(!accounts.received.contains_key(&confirmed.stamp));
             }
             Err(error) => accounts.failed.push(error),
         }
@@ -63,7 +66,11 @@ impl Tally {
         let known = accounts.received.entry(received.stamp).or_insert((mark, 0));
         assert_eq!(known.0, mark, "{:?} came with two bodies", received.stamp);
         known.1 += 1;
-        if accounts.deleted.contains_key(&received.stamp) {
+        if known.1 == 1 && accounts.confirmed.contains_key(&received.stamp) {
+            accounts.missing -= 1;
+        }
+        let deleted = accounts.deleted.get(&received.stamp);
+        if deleted.is_some_and(|moment| moment.elapsed() > ON_THE_SHELF) {
             accounts.resurrected.push(received.stamp);
         }
     }
@@ -94,8 +101,7 @@ impl Tally {
     /// Confirmed messages that have not come.
     #[must_use]
     pub fn missing(&self) -> usize {
-        let accounts = self.lock();
-        accounts.confirmed.keys().filter(|stamp| !accounts.received.contains_key(stamp)).count()
+        self.lock().missing
     }
 
     /// Deliveries beyond the first of each message.
@@ -104,7 +110,12 @@ impl Tally {
         self.lock().received.values().map(|(_, count)| count - 1).sum()
     }
 
-    /// Deliveries of messages whose delete had been confirmed before.
+    /// What came again so far is forgiven: during a cut each side delivers what it has.
+    pub fn forgive(&self) {
+        self.lock().resurrected.clear();
+    }
+
+    /// Deliveries of messages whose delete had been confirmed well before.
     #[must_use]
     pub fn resurrected(&self) -> Vec<Stamp> {
         self.lock().resurrected.clone()
@@ -204,3 +215,6 @@ pub fn spawn_producer(
 }
 
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// A duplicate that a fault explains may wait in a client's hands while another one is deleted.
+const ON_THE_SHELF: Duration = Duration::from_secs(5);
