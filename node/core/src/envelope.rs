@@ -152,6 +152,18 @@ pub enum Envelope {
         /// receiver.
         lacking: Vec<(QueueId, u16, ProcessId, Ranges)>,
     },
+    /// Under which list the sender holds these messages: whoever knows of them merges it into its
+    /// own.
+    Listed {
+        /// The queue.
+        queue: QueueId,
+        /// The partition.
+        partition: u16,
+        /// Who should hold them.
+        holders: Vec<NodeId>,
+        /// By process.
+        messages: Vec<(ProcessId, Ranges)>,
+    },
     /// Which of these messages does the receiver hold, or know to be gone?
     Ask {
         /// To pair the answer.

@@ -81,14 +81,15 @@ impl Known {
         known.dirty = true;
     }
 
-    /// Takes a row in that was read at open, with what was written of its being settled.
-    pub(crate) fn hold_row(&mut self, process: ProcessId, number: u64) {
+    /// Takes a row in that was read at open, unless its message is gone; whether it is not.
+    pub(crate) fn hold_row(&mut self, process: ProcessId, number: u64) -> bool {
         let known = self.processes.entry(process).or_default();
         if known.gone.contains(number) {
-            return;
+            return false;
         }
         known.held.insert(number);
         known.highest = known.highest.max(number);
+        true
     }
 
     /// After all rows were read: what is not written down as settled is unsettled.

@@ -13,7 +13,7 @@ use crate::effect::Effects;
 use crate::envelope::{CopyException, CopyItem, Envelope};
 use crate::ledger::{Key, MessageKey, MessageRecord, Write, record};
 use crate::now::Now;
-use crate::queue::{Head, ListId, Partition, Rule};
+use crate::queue::{Head, ListId, Partition, Rule, Told};
 use crate::ranges::Ranges;
 use crate::session::PartitionId;
 use crate::table::rendezvous::{self, Slot};
@@ -103,8 +103,7 @@ impl Node {
             let key = MessageKey { queue, partition: number, stamp: label.stamp };
             let record = MessageRecord { label, accepted, holders: holders.to_vec() };
             effects.write(Write::PutMessage { key, header: record.encode(&key), label });
-            partition.known.hold(id.process, id.number);
-            partition.stored += 1;
+            partition.hold(list, id);
             settled.insert(id.number);
             process = Some(id.process);
             let head = Head { label, accepted, list, deliveries: 0 };
@@ -137,18 +136,75 @@ impl Node {
         holders: &[NodeId],
         effects: &mut Effects,
     ) {
-        let present = &row.message.holders;
-        let more = holders.iter().filter(|node| !present.contains(node));
-        let mut all: Vec<NodeId> = present.iter().chain(more).copied().collect();
-        if all.len() == present.len() {
-            return;
-        }
-        rendezvous::order(Slot::of(id.0, id.1), &mut all);
-        let list = self.intern(id, &all);
+        let StoredRow { key, message, .. } = row;
+        let numbers = Ranges::of(message.label.number, message.label.number);
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        partition.lists.merge(holders, &[(key.stamp.process, numbers)]);
+        self.rewrite_list(id, row, effects);
+    }
+
+    /// Has the list of a message as it is known now in its row.
+    pub(super) fn rewrite_list(
+        &mut self,
+        id: PartitionId,
+        row: &StoredRow,
+        effects: &mut Effects,
+    ) {
+        let StoredRow { key, message, .. } = row;
+        let Some(partition) = self.partitions.get(&id) else { return };
+        let list = partition.lists.of(key.stamp.process, message.label.number);
+        let Some(holders) = list.map(|list| partition.holders(list).to_vec()) else { return };
+        let list = self.intern(id, &holders);
         let partition = self.partitions.get_mut(&id).expect("a list was interned in it");
-        partition.relist(row.key.stamp, list);
-        let record = MessageRecord { holders: all, ..row.message.clone() };
-        effects.write(Write::PutHeader { key: row.key, header: record.encode(&row.key) });
+        partition.relist(key.stamp, list);
+        if holders != message.holders {
+            let record = MessageRecord { holders, ..message.clone() };
+            effects.write(Write::PutHeader { key: *key, header: record.encode(key) });
+        }
+    }
+
+    /// Tells nodes under which lists messages are here that they have as well.
+    pub(super) fn tell_lists(&self, id: PartitionId, messages: &Numbers, effects: &mut Effects) {
+        let Some(partition) = self.partitions.get(&id) else { return };
+        for (nodes, messages) in partition.lists.told(Told::These(messages)) {
+            for node in &nodes {
+                self.say(*node, lists_of(id, (nodes.clone(), messages.clone())), effects);
+            }
+        }
+    }
+
+    /// Tells a node at the start of a session which messages are here under other lists than it
+    /// would think.
+    pub(super) fn send_lists(&self, peer: NodeId, effects: &mut Effects) {
+        for (id, partition) in &self.partitions {
+            let mut homes = self.homes(*id);
+            rendezvous::order(Slot::of(id.0, id.1), &mut homes);
+            for list in partition.lists.told(Told::Except(&homes)) {
+                if list.0.contains(&peer) {
+                    self.say(peer, lists_of(*id, list), effects);
+                }
+            }
+        }
+    }
+
+    /// Another node names holders of messages.
+    pub(super) fn lists_came(
+        &mut self,
+        id: PartitionId,
+        (holders, messages): (&[NodeId], &Numbers),
+        effects: &mut Effects,
+    ) {
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        let moved = partition.lists.merge(holders, messages);
+        let gone = messages.iter().filter_map(|(process, numbers)| {
+            let gone = partition.known.of(*process)?.gone.intersection(numbers);
+            (!gone.is_empty()).then_some((*process, gone))
+        });
+        let gone = gone.collect();
+        self.gone_listed(id, gone, holders, effects);
+        if !moved.is_empty() {
+            self.read_lists(id, moved, None, effects);
+        }
     }
 
     /// Holders were named of messages that are gone here: they must know that, too.
@@ -246,13 +302,18 @@ impl Node {
         let Some(Head { label, .. }) = partition.remove(key.stamp) else { return };
         let numbers = Ranges::of(label.number, label.number);
         let rows = Rows::of(partition, key, &numbers);
-        partition.known.drop_held(key.stamp.process, &numbers);
+        partition.drop_held(key.stamp.process, label.number);
         partition.stored = partition.stored.saturating_sub(1);
         Self::remove_rows(key, rows, effects);
         let inventory = partition.known.inventory(id, None);
         let partitions = vec![inventory];
         self.say_all(&Envelope::Inventory { call: 0, partitions, last: false }, effects);
     }
+}
+
+fn lists_of((queue, partition): PartitionId, list: (Vec<NodeId>, Numbers)) -> Envelope {
+    let (holders, messages) = list;
+    Envelope::Listed { queue, partition, holders, messages }
 }
 
 /// What became of messages that were to be stored.

@@ -231,6 +231,10 @@ impl Node {
         let NewTombstones { id, mut holders, messages, stamps, leases, known } = new;
         let known: BTreeSet<NodeId> = known.into_iter().chain([self.config.node]).collect();
         let partition = self.partitions.entry(id).or_insert_with(|| Partition::new(id));
+        // A list that grew after the delivery names more nodes than the receipt.
+        holders.extend(partition.lists.nodes_of(&messages));
+        holders.sort_unstable();
+        holders.dedup();
         let (mut fresh, mut old): (Numbers, Numbers) = (Vec::new(), Vec::new());
         let (mut held, mut rows) = (0, Rows::Message);
         for (process, numbers) in &messages {
@@ -240,7 +244,7 @@ impl Node {
             let gone = partition.known.of(*process).map(|of| numbers.intersection(&of.gone));
             let gone = gone.unwrap_or_default();
             let rest = numbers.without(&gone);
-            held += partition.known.bury(*process, numbers).size();
+            held += partition.bury(*process, numbers);
             if !rest.is_empty() {
                 fresh.push((*process, rest));
             }
@@ -255,11 +259,7 @@ impl Node {
             {
                 older.push(u32::try_from(at).unwrap_or(u32::MAX));
             }
-            // A list that grew after the delivery names more nodes than the receipt.
-            let listed = partition.remove(*stamp).map(|head| partition.holders(head.list));
-            let more = listed.unwrap_or_default().iter().filter(|node| !holders.contains(node));
-            let more: Vec<NodeId> = more.copied().collect();
-            holders.extend(more);
+            partition.remove(*stamp);
             if held > 0 {
                 let key = MessageKey { queue: id.0, partition: id.1, stamp: *stamp };
                 Self::remove_rows(key, rows, effects);
@@ -345,7 +345,7 @@ impl Node {
             if now.wall.since(head.accepted.time) <= limit {
                 break;
             }
-            let group = groups.entry(partition.holders(head.list).to_vec()).or_default();
+            let group = groups.entry(partition.holders_of(head).to_vec()).or_default();
             let numbers = Ranges::of(head.label.number, head.label.number);
             merge_numbers(&mut group.messages, &[(head.label.stamp.process, numbers)]);
             group.stamps.push(head.label.stamp);

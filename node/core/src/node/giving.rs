@@ -195,7 +195,7 @@ impl Node {
             partition: id.1,
             number: head.label.number,
             stamp,
-            holders: partition.holders(head.list).to_vec(),
+            holders: partition.holders_of(&head).to_vec(),
             custodian: me,
             boot,
             delivery,

@@ -171,7 +171,7 @@ impl Node {
         let id = (inventory.queue, inventory.partition);
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let mut gone: Numbers = Vec::new();
-        let mut settled = false;
+        let mut settled: Numbers = Vec::new();
         for (process, theirs, buried) in &inventory.processes {
             let Some(known) = partition.known.of(*process) else { continue };
             let dead = known.held.intersection(buried);
@@ -181,17 +181,18 @@ impl Node {
             let both = known.unsettled.intersection(theirs);
             if !both.is_empty() {
                 partition.known.settle(*process, &both);
-                settled = true;
+                settled.push((*process, both));
             }
         }
-        if settled && partition.passed_over {
+        if !settled.is_empty() && partition.passed_over {
             partition.close_window();
             self.reception.touch(id.0);
         }
+        // No coordinator said that these are settled: their other copies may be of another send,
+        // under another list.
+        self.tell_lists(id, &settled, effects);
         if !gone.is_empty() {
-            // The lists of the rows are on disk; whoever is on any list here may hold a copy.
-            let mut listed = partition.listed();
-            listed.extend([self.config.node, peer]);
+            let listed = [self.config.node, peer];
             let new = NewTombstones {
                 id,
                 holders: listed.into_iter().collect(),
@@ -274,7 +275,7 @@ impl Node {
         for (id, partition) in &mut self.partitions {
             let numbers = partition.known.open();
             if !numbers.is_empty() {
-                let mut listed = partition.listed();
+                let mut listed = partition.lists.listed();
                 listed.retain(|node| self.sessions.with(*node).is_some());
                 open.push((*id, numbers, listed));
             }
@@ -354,7 +355,7 @@ impl Node {
         let me = self.config.node;
         let rule = self.rule(now, id.0);
         let Some(partition) = self.partitions.get(&id) else { return };
-        let all = partition.listed().into_iter().all(|node| node == me || answered.contains(&node));
+        let all = partition.lists.listed().into_iter().all(|node| node == me || answered.contains(&node));
         if rule.lone || !all {
             return;
         }

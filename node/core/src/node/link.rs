@@ -66,6 +66,7 @@ impl Node {
         self.push_tombstones(now, peer, Duration::ZERO, effects);
         self.say(peer, Envelope::Mark, effects);
         self.send_inventory(peer, effects);
+        self.send_lists(peer, effects);
         for queue in self.reception.wanted().collect::<Vec<_>>() {
             self.say(peer, Envelope::Want { queue, wanted: Wanted::Yes }, effects);
         }

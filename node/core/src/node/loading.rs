@@ -19,7 +19,6 @@ use crate::ledger::key::{due_before, messages, messages_after};
 use crate::ledger::{Key, MessageKey, MessageRecord, Row, Write, record};
 use crate::now::Now;
 use crate::queue::{Given, Head, Reach, Sweep};
-use crate::ranges::Ranges;
 use crate::session::PartitionId;
 use crate::timer::Timer;
 
@@ -43,6 +42,8 @@ pub(super) enum Load {
     Lacking { peer: NodeId, link: LinkId, id: PartitionId, lacking: Numbers },
     /// Rows whose messages are not held, or were purged.
     Sweep(PartitionId),
+    /// Messages that came under another list.
+    Lists(PartitionId, Numbers),
     /// Old copies that nobody else has.
     Orphans(PartitionId, Numbers),
     /// Messages whose ids came again.
@@ -143,6 +144,7 @@ impl Node {
                 let (rows, _) = self.stored(rows, end);
                 self.twins_read(now, *twins, (rows, end), effects);
             }
+            Load::Lists(id, numbers) => self.lists_read((id, numbers), rows, end, effects),
             Load::Orphans(id, numbers) => {
                 self.orphans_read(now, (id, numbers), (rows, end), effects);
             }
@@ -380,7 +382,7 @@ impl Node {
         for StoredRow { key, message, deliveries } in stored {
             let (process, number) = (key.stamp.process, message.label.number);
             if message.accepted <= purged {
-                partition.known.drop_held(process, &Ranges::of(number, number));
+                partition.drop_held(process, number);
                 partition.remove(key.stamp);
             }
             if partition.known.seen(process, number) != Seen::Held {
@@ -402,6 +404,36 @@ impl Node {
         }
     }
 
+    pub(super) fn read_lists(
+        &mut self,
+        id: PartitionId,
+        numbers: Numbers,
+        after: Option<Stamp>,
+        effects: &mut Effects,
+    ) {
+        let limit = self.config.page_rows;
+        self.load(Load::Lists(id, numbers), range_after(id, after), limit, effects);
+    }
+
+    fn lists_read(
+        &mut self,
+        (id, numbers): (PartitionId, Numbers),
+        rows: Vec<Row>,
+        end: ScanEnd,
+        effects: &mut Effects,
+    ) {
+        let (stored, last) = self.stored(rows, end);
+        for row in &stored {
+            let (process, number) = (row.key.stamp.process, row.message.label.number);
+            if numbers.iter().any(|(of, n)| *of == process && n.contains(number)) {
+                self.rewrite_list(id, row, effects);
+            }
+        }
+        if let (ScanEnd::More, Some(last)) = (end, last) {
+            self.read_lists(id, numbers, Some(last), effects);
+        }
+    }
+
     fn orphans_read(
         &mut self,
         now: Now,
@@ -419,7 +451,7 @@ impl Node {
                 && partition.known.is_unsettled(process, number)
                 && message.accepted.time < rule.aged_before;
             if orphan {
-                partition.known.drop_held(process, &Ranges::of(number, number));
+                partition.drop_held(process, number);
                 partition.remove(key.stamp);
                 partition.stored = partition.stored.saturating_sub(1);
                 let rows = if deliveries > 0 { Rows::WithCount } else { Rows::Message };

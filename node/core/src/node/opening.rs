@@ -93,8 +93,10 @@ impl Opened {
                     let partition = self.partition((key.queue, key.partition));
                     partition.stored += 1;
                     let number = message.label.number;
-                    partition.known.hold_row(key.stamp.process, number);
-                    partition.list(&message.holders);
+                    if partition.known.hold_row(key.stamp.process, number) {
+                        let list = partition.list(&message.holders);
+                        partition.lists.hold(list, key.stamp.process, number);
+                    }
                     if message.label.delay_ms > 0 {
                         partition.next_due = Some(0);
                     }

@@ -172,7 +172,7 @@ impl Node {
                         partition: id.1,
                         number: head.label.number,
                         stamp: head.label.stamp,
-                        holders: partition.holders(head.list).to_vec(),
+                        holders: partition.holders_of(head).to_vec(),
                         custodian: self.config.node,
                         boot: self.run.boot,
                         delivery: head.deliveries,

@@ -173,6 +173,7 @@ impl Node {
             | Envelope::Relist { .. }
             | Envelope::Relisted { .. }
             | Envelope::Settled { .. }
+            | Envelope::Listed { .. }
             | Envelope::Ask { .. }
             | Envelope::Inventory { .. } => self.copy_envelope(now, peer, envelope, effects),
             Envelope::Tombstones {
@@ -233,6 +234,9 @@ impl Node {
                 self.relisted(now, peer, (batch, version), effects);
             }
             Envelope::Settled { messages, lacking } => self.settled(messages, lacking),
+            Envelope::Listed { queue, partition, holders, messages } => {
+                self.lists_came((queue, partition), (&holders, &messages), effects);
+            }
             Envelope::Ask { call, queue, partition, messages, .. } => {
                 self.asked(peer, call, ((queue, partition), &messages), effects);
             }

@@ -10,25 +10,27 @@
 //! who gets a message (that is the reception's).
 
 mod flight;
+mod lists;
 mod window;
 
 use std::collections::BTreeMap;
 
-use gaggle_wire::{Label, NodeId, Stamp};
+use gaggle_wire::{Label, MessageId, NodeId, ProcessId, Stamp};
 
 pub(crate) use flight::{Flight, Flights, Given, Lease};
+pub(crate) use lists::{ListId, Lists, Told};
 pub(crate) use window::{Head, Reach, Window};
 
 use crate::custody::known::Known;
 use crate::envelope::LeaseTold;
 use crate::now::Mono;
+use crate::ranges::Ranges;
 use crate::session::PartitionId;
-use crate::table::rendezvous::{self, Slot};
+use crate::table::rendezvous::Slot;
 
 /// A partition of a queue, as this node has it.
 #[derive(Debug)]
 pub(crate) struct Partition {
-    pub(crate) slot: Slot,
     pub(crate) known: Known,
     /// Rows on disk.
     pub(crate) stored: u64,
@@ -40,7 +42,7 @@ pub(crate) struct Partition {
     ended: Vec<(ListId, LeaseTold)>,
     /// Leases of other custodians, as they told them.
     told: BTreeMap<Stamp, (Mono, Lease)>,
-    lists: Lists,
+    pub(crate) lists: Lists,
     /// When the next delayed message may be due, in wall milliseconds.
     pub(crate) next_due: Option<u64>,
     /// Whether rows lie on disk whose messages are not held any more.
@@ -71,22 +73,9 @@ pub(crate) enum Sweep {
     Running,
 }
 
-/// Holder lists of a partition, interned, and whether this node hands out what they hold.
-#[derive(Debug, Default)]
-struct Lists {
-    lists: Vec<Vec<NodeId>>,
-    serves: Vec<bool>,
-    epoch: u64,
-}
-
-/// Names an interned holder list of a partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ListId(u16);
-
 impl Partition {
     pub(crate) fn new(id: PartitionId) -> Self {
         Self {
-            slot: Slot::of(id.0, id.1),
             known: Known::default(),
             stored: 0,
             window: Window::default(),
@@ -94,7 +83,7 @@ impl Partition {
             flights: Flights::default(),
             ended: Vec::new(),
             told: BTreeMap::new(),
-            lists: Lists::default(),
+            lists: Lists::new(Slot::of(id.0, id.1)),
             next_due: None,
             sweep: Sweep::Clean,
             home: false,
@@ -104,39 +93,53 @@ impl Partition {
 
     /// Interns a holder list.
     pub(crate) fn list(&mut self, holders: &[NodeId]) -> ListId {
-        let mut sorted = holders.to_vec();
-        rendezvous::order(self.slot, &mut sorted);
-        let at = self.lists.lists.iter().position(|list| *list == sorted).unwrap_or_else(|| {
-            self.lists.lists.push(sorted);
-            self.lists.epoch = 0;
-            self.lists.lists.len() - 1
-        });
-        ListId(u16::try_from(at).unwrap_or(u16::MAX))
+        self.lists.intern(holders)
     }
 
     /// The nodes of an interned list, in the slot's order.
     pub(crate) fn holders(&self, list: ListId) -> &[NodeId] {
-        &self.lists.lists[usize::from(list.0)]
+        self.lists.nodes(list)
     }
 
-    /// All nodes that are on any list here.
-    pub(crate) fn listed(&self) -> std::collections::BTreeSet<NodeId> {
-        self.lists.lists.iter().flatten().copied().collect()
+    /// The nodes that should have this message, as far as is known now.
+    pub(crate) fn holders_of(&self, head: &Head) -> &[NodeId] {
+        let list = self.lists.of(head.label.stamp.process, head.label.number);
+        self.lists.nodes(list.unwrap_or(head.list))
+    }
+
+    /// Takes a new message in, under this list.
+    pub(crate) fn hold(&mut self, list: ListId, id: MessageId) {
+        self.known.hold(id.process, id.number);
+        self.lists.hold(list, id.process, id.number);
+        self.stored += 1;
+    }
+
+    /// These messages are gone; how many of them were held.
+    pub(crate) fn bury(&mut self, process: ProcessId, numbers: &Ranges) -> u64 {
+        self.lists.drop_held(process, numbers);
+        self.known.bury(process, numbers).size()
+    }
+
+    /// This message was dropped.
+    pub(crate) fn drop_held(&mut self, process: ProcessId, number: u64) {
+        let number = Ranges::of(number, number);
+        self.lists.drop_held(process, &number);
+        self.known.drop_held(process, &number);
     }
 
     /// Whether this node hands out what is held by this list, as of the last refresh.
     pub(crate) fn serves(&self, list: ListId) -> bool {
-        self.lists.serves.get(usize::from(list.0)).copied().unwrap_or(false)
+        self.lists.serves(list)
     }
 
     /// Whether this node hands out anything here.
     pub(crate) fn serves_any(&self) -> bool {
-        self.lists.serves.iter().any(|serves| *serves)
+        self.lists.serves_any()
     }
 
     /// Whether it was looked at since sessions changed last.
     pub(crate) fn is_fresh(&self, epoch: u64) -> bool {
-        self.lists.epoch == epoch
+        self.lists.is_fresh(epoch)
     }
 
     /// Looks again at what may be handed out, if sessions changed; whether that changed.
@@ -146,17 +149,11 @@ impl Partition {
         may_serve: impl Fn(&[NodeId]) -> bool,
         is_home: impl FnOnce() -> bool,
     ) -> bool {
-        if self.lists.epoch == epoch {
+        if self.lists.is_fresh(epoch) {
             return false;
         }
-        self.lists.epoch = epoch;
         self.home = is_home();
-        let serves: Vec<bool> = self.lists.lists.iter().map(|list| may_serve(list)).collect();
-        // A list that was not there before and is not served changes nothing.
-        let before = self.lists.serves.iter().chain(std::iter::repeat(&false));
-        let changed = serves.iter().zip(before).any(|(now, before)| now != before);
-        self.lists.serves = serves;
-        changed
+        self.lists.refresh(epoch, may_serve)
     }
 
     /// Whether this message may be handed out here. A copy that may never have been confirmed,
