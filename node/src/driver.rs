@@ -10,8 +10,10 @@
 
 mod commits;
 mod groups;
+mod hearing;
 pub(crate) mod input;
 pub(crate) mod life;
+mod speaking;
 mod voices;
 mod word;
 

@@ -84,6 +84,12 @@ impl Frame {
         if rest.is_empty() { Ok(contents) } else { Err(FrameError::BadContents) }
     }
 
+    /// Bytes of the encoded header: what decoding it may cost.
+    #[must_use]
+    pub fn header_length(&self) -> usize {
+        self.header.len()
+    }
+
     /// Whether nothing follows the header.
     #[must_use]
     pub fn has_contents(&self) -> bool {
@@ -147,6 +153,12 @@ impl Splitter {
     /// Takes what came on the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Bytes that wait for the rest of their frame, once all whole frames were taken.
+    #[must_use]
+    pub fn buffered(&self) -> usize {
+        self.buffer.len()
     }
 
     /// Whether a part of a frame is waiting for its rest.

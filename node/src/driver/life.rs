@@ -17,33 +17,32 @@
 //! Invariants: write before speak, by `groups.rs`. A failure of the store ends the life; nothing
 //! that it had not said is ever said.
 //!
-//! What this file does not do: it opens and closes nothing; see `driver.rs`.
+//! What this file does not do: it opens and closes nothing; see `driver.rs`. What comes in is in
+//! `hearing.rs`, what goes out in `speaking.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use gaggle_core::Node;
 use gaggle_core::effect::{Effect, Effects};
-use gaggle_core::envelope::Envelope;
-use gaggle_core::event::{Event, LinkId, Reply, Surroundings};
+use gaggle_core::event::{Event, Surroundings};
 use gaggle_core::ledger::{MessageKey, Write};
-use gaggle_wire::{Request, Response};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
 use super::commits::Commits;
 use super::groups::Groups;
-use super::input::{Asked, Input, Said, Urgent};
+use super::input::{Input, Urgent};
 use super::voices::Voices;
-use super::word::{Complete, Path, Word};
+use super::word::{Path, Word};
 use crate::bodies::Bodies;
 use crate::clocks::Clocks;
 use crate::net::Network;
-use crate::net::close::Close;
 use crate::net::corridor::dial::Dials;
-use crate::store::{Change, Content, StoreError, Threads, ThreadsEvent, Wanted};
+use crate::store::{Change, StoreError, Threads, ThreadsEvent, Wanted};
 
 /// Why a life ended.
 #[derive(Debug)]
@@ -77,16 +76,20 @@ pub(crate) struct Sources {
 
 /// A node that is open.
 pub(crate) struct Life {
-    parts: Parts,
+    pub(super) parts: Parts,
     effects: Effects,
-    groups: Groups<Change, Wanted<Word>>,
+    pub(super) groups: Groups<Change, Wanted<Word>>,
+    /// Bytes of contents in the gathering group.
+    gathered_bytes: usize,
     commits: Commits,
     pub(crate) voices: Voices,
     /// Words that the reader has, by stream: the next ones of that stream follow them.
-    reading: BTreeMap<Path, usize>,
-    lost: Vec<MessageKey>,
-    stopping: Option<(oneshot::Sender<()>, Instant)>,
-    drained: bool,
+    pub(super) reading: BTreeMap<Path, usize>,
+    /// Contents that could not be read, of which the core is to be told.
+    pub(super) lost: Vec<MessageKey>,
+    /// Who wants to know when all is handed over, and until when that may take.
+    pub(super) stopping: Option<(oneshot::Sender<()>, Instant)>,
+    pub(super) drained: bool,
 }
 
 impl Life {
@@ -96,6 +99,7 @@ impl Life {
             parts,
             effects: Effects::new(),
             groups: Groups::new(),
+            gathered_bytes: 0,
             commits: Commits::new(),
             voices: Voices::default(),
             reading: BTreeMap::new(),
@@ -140,7 +144,8 @@ impl Life {
             }
             let due = self.due(woken);
             let patience = self.commits.patience(self.groups.gathered());
-            let open = self.groups.gathered() < GATHERED_MAX;
+            let open =
+                self.gathered_bytes < GATHERED_BYTES_MAX && self.groups.gathered() < GATHERED_MAX;
             tokio::select! {
                 biased;
                 Some(report) = self.parts.reports.recv() => {
@@ -204,99 +209,6 @@ impl Life {
         self.handle(Event::Measured(surroundings), dials);
     }
 
-    fn urgent(&mut self, urgent: Urgent, dials: &mut Dials) {
-        match urgent {
-            Urgent::Gossip { from, packet } => self.handle(Event::Gossip { from, packet }, dials),
-            Urgent::Stop(done) => {
-                self.stopping = Some((done, Instant::now() + DRAIN_MAX));
-                self.handle(Event::Drain, dials);
-            }
-        }
-    }
-
-    fn take(&mut self, input: Input, dials: &mut Dials) {
-        match input {
-            Input::ClientOpened { client, door, request, answers } => {
-                self.voices.open_client(client, door, answers);
-                let welcome = Response::Welcome(self.parts.node.welcome());
-                self.answer_now(Reply { client, stream: 0, request }, welcome);
-                self.handle(Event::ClientOpened(client), dials);
-            }
-            Input::StreamOpened { client, stream, answers } => {
-                self.voices.open_stream(client, stream, answers);
-            }
-            Input::Asked { client, stream, asked } => {
-                for Asked { request, what } in asked {
-                    // A client that a former life closed is not known to this one.
-                    if self.voices.has_client(client) {
-                        self.asked(Reply { client, stream, request }, what, dials);
-                    }
-                }
-            }
-            Input::StreamClosed { client, stream } => self.voices.close_stream(client, stream),
-            Input::ClientClosed(client) => {
-                if self.voices.close_client(client) {
-                    self.handle(Event::ClientClosed(client), dials);
-                    self.parts.bodies.release_client(client);
-                }
-            }
-            Input::LinkUp { link, hello, corridor, life } => {
-                if life != self.parts.number {
-                    corridor.close(Close::Replaced);
-                    return;
-                }
-                if let Some(older) = self.voices.open_link(link, corridor) {
-                    self.handle(Event::LinkDown { link: older }, dials);
-                }
-                self.handle(Event::LinkUp { link, hello }, dials);
-            }
-            Input::Said { link, said } => {
-                for said in said {
-                    if self.voices.has_link(link) {
-                        self.said(link, said, dials);
-                    }
-                }
-            }
-            Input::LinkDown(link) => self.link_down(link, Close::NotWanted, dials),
-        }
-    }
-
-    fn asked(
-        &mut self,
-        reply: Reply,
-        what: Result<(Request, Vec<bytes::Bytes>), gaggle_wire::Refusal>,
-        dials: &mut Dials,
-    ) {
-        let kept = what.and_then(|(request, contents)| {
-            if let Request::Send { queue, partition, labels, .. } = &request {
-                let messages = labels.iter().zip(&contents).map(|(label, content)| {
-                    let (queue, partition, stamp) = (*queue, *partition, label.stamp);
-                    (MessageKey { queue, partition, stamp }, *label, content.clone())
-                });
-                self.parts.bodies.keep(reply, messages)?;
-            }
-            Ok(request)
-        });
-        match kept {
-            Ok(request) => self.handle(Event::Request { reply, request }, dials),
-            Err(refusal) => self.answer_now(reply, Response::Refused(refusal)),
-        }
-    }
-
-    fn said(&mut self, link: LinkId, Said { envelope, contents }: Said, dials: &mut Dials) {
-        if !contents.is_empty() {
-            let messages = envelope.messages().into_iter().zip(contents);
-            self.parts.bodies.insert(messages.map(|((key, label), body)| (key, label, body)));
-        }
-        self.handle(Event::Envelope { link, envelope }, dials);
-    }
-
-    fn link_down(&mut self, link: LinkId, why: Close, dials: &mut Dials) {
-        if self.voices.close_link(link, why) {
-            self.handle(Event::LinkDown { link }, dials);
-        }
-    }
-
     fn report(&mut self, report: ThreadsEvent<Word>, dials: &mut Dials) -> Result<(), StoreError> {
         match report {
             ThreadsEvent::Committed { took } => {
@@ -323,16 +235,7 @@ impl Life {
         Ok(())
     }
 
-    /// The reader is done with one word of this stream.
-    fn read(&mut self, path: Option<Path>) {
-        let Some(path) = path else { return };
-        let left = self.reading.remove(&path).map_or(0, |count| count - 1);
-        if left > 0 {
-            self.reading.insert(path, left);
-        }
-    }
-
-    fn handle(&mut self, event: Event, dials: &mut Dials) {
+    pub(super) fn handle(&mut self, event: Event, dials: &mut Dials) {
         let mut effects = std::mem::take(&mut self.effects);
         self.parts.node.handle(self.parts.clocks.now(), event, &mut effects);
         // All writes of a batch stand before all of its words, wherever they are in the list.
@@ -360,6 +263,7 @@ impl Life {
             }
             Write::Put { .. } | Write::PutHeader { .. } | Write::DeleteRange { .. } => None,
         };
+        self.gathered_bytes += content.as_ref().map_or(0, Bytes::len);
         self.groups.write(Change { write, content });
     }
 
@@ -386,70 +290,7 @@ impl Life {
         }
     }
 
-    /// Says something once the writes before it are durable.
-    fn say(&mut self, word: Word) {
-        let contents = self.contents_of(&word);
-        if let Some(word) = self.groups.say(Wanted { word, contents }) {
-            self.speak(word);
-        }
-    }
-
-    /// Says something at once, unless its contents must be read.
-    fn say_now(&mut self, link: LinkId, envelope: Envelope) {
-        let word = Word::Envelope { link, envelope };
-        let contents = self.contents_of(&word);
-        let wanted = Wanted { word, contents };
-        if is_whole(&wanted.contents) {
-            self.voice(wanted);
-        } else if let Some(wanted) = self.groups.say(wanted) {
-            self.speak(wanted);
-        }
-    }
-
-    fn contents_of(&mut self, word: &Word) -> Vec<Content> {
-        let bodies = &mut self.parts.bodies;
-        let find = |(key, label): (MessageKey, gaggle_wire::Label)| {
-            bodies.content(&key, &label).map_or(Content::Stored(key, label), Content::Here)
-        };
-        word.messages().into_iter().map(find).collect()
-    }
-
-    /// Says what may be said, after what the reader still has for the same stream.
-    fn speak(&mut self, wanted: Wanted<Word>) {
-        let Some(path) = wanted.word.path() else { return self.voice(wanted) };
-        match self.reading.get_mut(&path) {
-            Some(count) => *count += 1,
-            None if is_whole(&wanted.contents) => return self.voice(wanted),
-            None => {
-                self.reading.insert(path, 1);
-            }
-        }
-        self.parts.threads.read(wanted);
-    }
-
-    fn voice(&mut self, Wanted { word, contents }: Wanted<Word>) {
-        let (complete, lost) = word.complete(contents);
-        self.lost.extend(lost);
-        match complete {
-            Complete::Whole(Word::Answer { reply, response }, contents) => {
-                self.voices.answer(reply, self.clock(), response, &contents);
-            }
-            Complete::Whole(Word::Envelope { link, envelope }, contents) => {
-                self.voices.say(link, &envelope, &contents);
-            }
-            Complete::Whole(Word::Load { load, from, to, limit }, _) => {
-                self.parts.threads.load(load, from, to, limit);
-            }
-            Complete::Whole(Word::Drained, _) => self.drained = true,
-            Complete::Broken(link) => self.voices.give_up_link(link),
-        }
-    }
-
-    fn answer_now(&self, reply: Reply, response: Response) {
-        self.voices.answer(reply, self.clock(), response, &[]);
-    }
-
-    fn clock(&self) -> u64 {
+    pub(super) fn clock(&self) -> u64 {
         self.parts.node.clock(self.parts.clocks.now())
     }
 
@@ -460,13 +301,10 @@ impl Life {
         }
         if let Some(changes) = self.groups.start() {
             self.commits.started(changes.len());
+            self.gathered_bytes = 0;
             self.parts.threads.commit(changes);
         }
     }
-}
-
-fn is_whole(contents: &[Content]) -> bool {
-    contents.iter().all(|content| matches!(content, Content::Here(_)))
 }
 
 /// Inputs that are handled before a commit is started and others get their turn. Each is what one
@@ -476,9 +314,7 @@ const INPUTS_MAX: usize = 64;
 /// Changes that gather while a commit runs before nothing more is taken in: what is sent then
 /// waits in the streams. A stuck disk must not fill the memory.
 const GATHERED_MAX: usize = 65_536;
-
-/// How long a drain may take before the node stops all the same.
-const DRAIN_MAX: Duration = Duration::from_secs(10);
+const GATHERED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 const MEASURE_EVERY: Duration = Duration::from_secs(1);
 

@@ -25,6 +25,8 @@ pub enum Close {
     BadFrame,
     /// The other end does not read what it asked for.
     NotReading,
+    /// The other end began a large frame and does not finish it.
+    NotSending,
     /// There are as many connections as there may be.
     TooMany,
     /// The store failed: outcomes are unknown.
@@ -37,7 +39,7 @@ pub enum Close {
 
 impl Close {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Stopping,
         Self::NotAllowed,
         Self::NoHello,
@@ -45,6 +47,7 @@ impl Close {
         Self::BadVersion,
         Self::BadFrame,
         Self::NotReading,
+        Self::NotSending,
         Self::TooMany,
         Self::StoreFailed,
         Self::Replaced,
@@ -68,6 +71,7 @@ impl Close {
             Self::BadVersion => "another version of the protocol",
             Self::BadFrame => "bad frame",
             Self::NotReading => "answers are not read",
+            Self::NotSending => "a large frame was not whole in time",
             Self::TooMany => "too many connections",
             Self::StoreFailed => "the store failed, outcomes are unknown",
             Self::Replaced => "replaced by a newer connection",

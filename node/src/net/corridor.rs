@@ -27,7 +27,7 @@ use gaggle_core::envelope::{Envelope, Lane, PEER_VERSION, PeerHello};
 use gaggle_core::event::LinkId;
 use gaggle_wire::NodeId;
 use gaggle_wire::frame::{self, FRAME_LENGTH_MAX, Frame, HELLO_LENGTH_MAX};
-use quinn::{Connection, RecvStream, SendStream};
+use quinn::{Connection, RecvStream, SendStream, VarInt};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -157,7 +157,9 @@ impl Stream {
         match self.reading.frame().await {
             Ok(Some(frame)) if !frame.has_contents() => frame.header().map_err(|_| Close::BadHello),
             Ok(Some(_)) | Err(InboxError::Frame(_)) => Err(Close::BadHello),
-            Ok(None) | Err(InboxError::Cut | InboxError::Lost(_)) => Err(Close::NoHello),
+            Ok(None) | Err(InboxError::Cut | InboxError::Slow | InboxError::Lost(_)) => {
+                Err(Close::NoHello)
+            }
         }
     }
 }
@@ -190,6 +192,7 @@ async fn carry(
     // Both know each other now. The end that dialled has heard nothing on the copies stream yet.
     control.reading.set_limit(FRAME_LENGTH_MAX);
     copies.reading.set_limit(FRAME_LENGTH_MAX);
+    connection.set_receive_window(VarInt::from_u32(WINDOW));
     let pile = Pile::new(PILE_MAX);
     let (control_outbox, control_writer) =
         Outbox::new(control.writing, pile.clone(), &network.writers);
@@ -232,7 +235,9 @@ async fn read(network: Arc<Network>, link: LinkId, mut stream: Inbox) -> Result<
         }
         match read {
             Ok(More::Maybe) => {}
-            Ok(More::Never) | Err(InboxError::Cut | InboxError::Lost(_)) => return Ok(()),
+            Ok(More::Never) | Err(InboxError::Cut | InboxError::Slow | InboxError::Lost(_)) => {
+                return Ok(());
+            }
             Err(InboxError::Frame(_)) => return Err(Close::BadFrame),
         }
     }
@@ -252,3 +257,6 @@ const MEET_WITHIN: Duration = Duration::from_secs(5);
 
 /// What waits for a node that does not read; at 100 MB/s more than half a second's worth.
 const PILE_MAX: usize = 64 * 1024 * 1024;
+
+/// What a node may have on its way to us: both of its streams' windows, and room.
+const WINDOW: u32 = 8 * 1024 * 1024;

@@ -21,13 +21,14 @@ use std::time::Duration;
 use gaggle_core::event::ClientId;
 use gaggle_wire::frame::{FRAME_LENGTH_MAX, HELLO_LENGTH_MAX};
 use gaggle_wire::{Refusal, Request, RequestFrame, Response, ResponseFrame, VERSION};
-use quinn::{Connection, RecvStream, SendStream};
+use quinn::{Connection, RecvStream, SendStream, VarInt};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::close::{Close, Closes};
 use super::inbox::{Inbox, InboxError, More};
 use super::outbox::{Full, Outbox, Pile};
+use super::transport::WINDOW_FIRST;
 use super::{Network, request};
 use crate::driver::input::Input;
 
@@ -69,6 +70,7 @@ pub(crate) async fn serve(network: Arc<Network>, connection: Connection, deadlin
         network.closes.close(&connection, Close::TooMany);
         return;
     };
+    connection.set_receive_window(window(&network));
     let hello = match timeout_at(deadline, hello(&connection)).await {
         Ok(Ok(hello)) => hello,
         Ok(Err(why)) => {
@@ -86,6 +88,13 @@ pub(crate) async fn serve(network: Arc<Network>, connection: Connection, deadlin
     door.serve(hello).await;
 }
 
+/// How much a client may have on its way to us: less when there are many.
+fn window(network: &Network) -> VarInt {
+    let clients = network.clients.load(Ordering::Relaxed).max(1);
+    let share = (WINDOWS_BYTES / clients).min(WINDOW_MAX);
+    VarInt::from_u32(u32::try_from(share).unwrap_or(0).max(WINDOW_FIRST))
+}
+
 /// What a client said first, and the stream on which it did.
 struct Hello {
     request: u64,
@@ -98,7 +107,9 @@ async fn hello(connection: &Connection) -> Result<Hello, Close> {
     let mut requests = Inbox::new(requests, HELLO_LENGTH_MAX);
     let frame = match requests.frame().await {
         Ok(Some(frame)) => frame,
-        Ok(None) | Err(InboxError::Cut | InboxError::Lost(_)) => return Err(Close::NoHello),
+        Ok(None) | Err(InboxError::Cut | InboxError::Slow | InboxError::Lost(_)) => {
+            return Err(Close::NoHello);
+        }
         Err(InboxError::Frame(_)) => return Err(Close::BadFrame),
     };
     let said: RequestFrame = frame.header().map_err(|_| Close::BadHello)?;
@@ -169,7 +180,8 @@ impl Visit {
         outbox
     }
 
-    fn reader(&mut self, stream: u32, requests: Inbox) {
+    fn reader(&mut self, stream: u32, mut requests: Inbox) {
+        requests.set_intake(self.network.intake.clone());
         let reader = Reader {
             network: Arc::clone(&self.network),
             connection: self.connection.clone(),
@@ -209,6 +221,9 @@ impl Reader {
                 Ok(More::Maybe) => {}
                 // A frame that was cut off is as if it had never been sent.
                 Ok(More::Never) | Err(InboxError::Cut | InboxError::Lost(_)) => break,
+                Err(InboxError::Slow) => {
+                    return self.network.closes.close(&self.connection, Close::NotSending);
+                }
                 Err(InboxError::Frame(error)) => {
                     tracing::debug!(%error, "a client's stream");
                     return self.network.closes.close(&self.connection, Close::BadFrame);
@@ -234,3 +249,8 @@ pub(crate) const HELLO_WITHIN: Duration = Duration::from_secs(5);
 
 /// Answers that wait to be read, per client: some batches of deliveries of the largest size.
 const PILE_MAX: usize = 32 * 1024 * 1024;
+
+/// What all clients together may have on its way to us while the driver does not keep up.
+const WINDOWS_BYTES: usize = 512 * 1024 * 1024;
+/// 8 MiB carry 400 MB/s at 20 ms.
+const WINDOW_MAX: usize = 8 * 1024 * 1024;

@@ -2,7 +2,8 @@
 //!
 //! A reader waits for the first bytes and then takes what else has come without waiting again, up
 //! to a bound, so that one wakeup hands a whole batch on. Invariant: no more than one frame and
-//! one batch of bytes are held; frames above the limit are refused before they are gathered.
+//! one batch of bytes are held; frames above the limit are refused before they are gathered, and
+//! large ones of clients wait for a place (`intake.rs`).
 //! What this file does not do: it does not know what the frames say.
 
 use bytes::Bytes;
@@ -10,6 +11,9 @@ use futures_util::FutureExt as _;
 use gaggle_wire::frame::{Frame, FrameError, Splitter};
 use quinn::{ReadError, RecvStream};
 use thiserror::Error;
+use tokio::time::timeout_at;
+
+use super::intake::{Intake, Large, SMALL};
 
 /// Why no more frames come.
 #[derive(Debug, Error)]
@@ -17,6 +21,9 @@ pub(crate) enum InboxError {
     /// What came is no frame: the connection is of no use.
     #[error(transparent)]
     Frame(#[from] FrameError),
+    /// A large frame took too long, and others need its place.
+    #[error("a large frame was not whole in time")]
+    Slow,
     /// The stream ended inside a frame, which is thereby refused whole.
     #[error("the stream ended inside a frame")]
     Cut,
@@ -40,13 +47,22 @@ pub(crate) struct Inbox {
     stream: RecvStream,
     splitter: Splitter,
     chunks: Vec<Bytes>,
+    /// Where large frames need a place.
+    intake: Option<Intake>,
+    large: Option<Large>,
 }
 
 impl Inbox {
     /// Reads frames of at most `limit` bytes.
     pub(crate) fn new(stream: RecvStream, limit: usize) -> Self {
         let chunks = vec![Bytes::new(); CHUNKS];
-        Self { stream, splitter: Splitter::new(limit), chunks }
+        let splitter = Splitter::new(limit);
+        Self { stream, splitter, chunks, intake: None, large: None }
+    }
+
+    /// Makes large frames wait for a place.
+    pub(crate) fn set_intake(&mut self, intake: Intake) {
+        self.intake = Some(intake);
     }
 
     /// Changes the limit for the frames to come.
@@ -73,9 +89,15 @@ impl Inbox {
         loop {
             while let Some(frame) = self.splitter.next_frame()? {
                 frames.push(frame);
+                self.large = None;
+            }
+            if frames.is_empty() {
+                self.make_room().await;
             }
             let reading = self.stream.read_chunks(&mut self.chunks);
-            let read = if frames.is_empty() {
+            let read = if let (true, Some(large)) = (frames.is_empty(), &self.large) {
+                timeout_at(large.until, reading).await.map_err(|_| InboxError::Slow)??
+            } else if frames.is_empty() {
                 reading.await?
             } else if bytes < BATCH_BYTES {
                 match reading.now_or_never() {
@@ -90,6 +112,14 @@ impl Inbox {
             if more == More::Never {
                 return Ok(more);
             }
+        }
+    }
+
+    async fn make_room(&mut self) {
+        if let (Some(intake), None) = (&self.intake, &self.large)
+            && self.splitter.buffered() > SMALL
+        {
+            self.large = Some(intake.large().await);
         }
     }
 
@@ -116,4 +146,4 @@ const CHUNKS: usize = 64;
 
 /// Enough for hundreds of small requests, little enough that thousands of readers hold no memory
 /// to speak of.
-const BATCH_BYTES: usize = 256 * 1024;
+const BATCH_BYTES: usize = SMALL;

@@ -17,6 +17,7 @@ pub(crate) mod corridor;
 pub(crate) mod door;
 pub(crate) mod gossip;
 mod inbox;
+mod intake;
 pub(crate) mod outbox;
 mod request;
 pub mod tls;
@@ -36,6 +37,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::driver::input::{Input, Urgent};
 use close::{Close, Closes};
 use gossip::Gossip;
+use intake::Intake;
 use outbox::Writers;
 use tls::{NodeCredentials, Peer};
 use transport::Bound;
@@ -65,6 +67,7 @@ pub(crate) struct Network {
     pub(crate) clients: Arc<AtomicUsize>,
     pub(crate) clients_max: usize,
     pub(crate) writers: Writers,
+    pub(crate) intake: Intake,
     handshakes: Arc<AtomicUsize>,
     ids: AtomicU64,
 }
@@ -105,6 +108,7 @@ impl Network {
             clients: Arc::default(),
             clients_max: parts.clients_max,
             writers: Writers::default(),
+            intake: Intake::new(),
             handshakes: Arc::default(),
             ids: AtomicU64::new(1),
         }))

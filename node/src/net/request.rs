@@ -16,6 +16,9 @@ use crate::driver::input::Asked;
 
 /// Parses a frame that came after the hello.
 pub(crate) fn parse(frame: Frame) -> Result<Asked, Close> {
+    if frame.header_length() > HEADER_LENGTH_MAX {
+        return Err(Close::BadFrame);
+    }
     let RequestFrame { request, body } = frame.header().map_err(|_| Close::BadFrame)?;
     if request == 0 || matches!(body, Request::Hello { .. }) {
         return Err(Close::BadFrame);
@@ -88,6 +91,10 @@ fn check_receipts(receipts: &[Receipt]) -> Result<(), Refusal> {
 fn bad(why: &str) -> Refusal {
     Refusal::BadRequest { why: why.to_owned() }
 }
+
+/// Room for 4096 labels or 1000 receipts of any values: what is decoded takes several times as
+/// much memory as its bytes, so it has a limit of its own.
+const HEADER_LENGTH_MAX: usize = 512 * 1024;
 
 #[cfg(test)]
 mod tests {

@@ -4,8 +4,8 @@
 //! who dials. So what the endpoint grants is what a client may have, and a node that dials
 //! another asks for what it needs on its own side: of both idle times the shorter one counts.
 //!
-//! Invariants: whatever comes before authentication is bounded in bytes and number; no stream
-//! window is the default of quinn, whose product over all streams is a quarter of a gigabyte.
+//! Invariants: whatever comes before authentication is bounded in bytes and number; no window is
+//! the default of quinn, with which one connection may hold a quarter of a gigabyte.
 //! What this file does not do: it accepts and dials nothing.
 
 use std::io;
@@ -125,7 +125,7 @@ fn transport() -> TransportConfig {
     transport
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
-        .receive_window(VarInt::from_u32(STREAM_WINDOW * (STREAMS_MAX + 1)))
+        .receive_window(VarInt::from_u32(WINDOW_FIRST))
         .send_window(u64::from(STREAM_WINDOW) * 4)
         .datagram_receive_buffer_size(Some(256 * 1024))
         .datagram_send_buffer_size(64 * 1024)
@@ -187,8 +187,11 @@ const SOCKET_BUFFER: usize = 4 * 1024 * 1024;
 /// A client has one stream each for control, sends and deliveries, and one to spare.
 pub(crate) const STREAMS_MAX: u32 = 4;
 
-/// 2 MiB per stream carry 200 MB/s at 10 ms; all streams together stay below the connection's
-/// window, so that a stuck one never takes the others' room.
+/// What a connection may have on its way to us before we know who is there; more once we do.
+pub(crate) const WINDOW_FIRST: u32 = 128 * 1024;
+
+/// 2 MiB per stream carry 200 MB/s at 10 ms. All our streams are read as long as the driver keeps
+/// up, so no stream takes another's room in the connection's window.
 const STREAM_WINDOW: u32 = 2 * 1024 * 1024;
 
 /// A client that is gone gives back what it had not taken after so long.
