@@ -10,7 +10,7 @@
 //! decides nothing that the core could.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use gaggle_client_core::{
@@ -23,6 +23,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::arrival::Arrival;
 use crate::clock::Clock;
 use crate::command::{Command, Shared};
 use crate::dialer::Dialer;
@@ -42,8 +43,7 @@ pub(crate) async fn start(
     let config =
         Config { reach: options.reach, seeds: options.addresses.len(), ..Config::default() };
     let (reports_in, reports) = unbounded_channel();
-    let (connected, waiting) = oneshot::channel();
-    let last_error = Arc::new(Mutex::new("no answer in time".to_owned()));
+    let (arrival, wait) = Arrival::new(options.addresses.len());
     let driver = Driver {
         core: Core::open(config, seed),
         clock: Clock::start(),
@@ -54,18 +54,11 @@ pub(crate) async fn start(
         waiters: Waiters::default(),
         consumers: HashMap::new(),
         unclaimed: Vec::new(),
-        connected: Some(connected),
-        last_error: Arc::clone(&last_error),
+        arrival,
         closing: None,
     };
     let task = tokio::spawn(driver.run(Inbox { commands, reports }));
-    let result = match tokio::time::timeout(options.connect_timeout, waiting).await {
-        Ok(Ok(result)) => result,
-        Ok(Err(_)) | Err(_) => {
-            let last = last_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            Err(ConnectError::Unreachable { last })
-        }
-    };
+    let result = wait.within(options.connect_timeout).await;
     if result.is_err() {
         task.abort();
     }
@@ -90,9 +83,7 @@ struct Driver {
     consumers: HashMap<u64, OpenConsumer>,
     /// Received by nobody: whoever asked for it was gone when it came.
     unclaimed: Vec<Receipt>,
-    /// Until the first node has said welcome or no.
-    connected: Option<oneshot::Sender<Result<(), ConnectError>>>,
-    last_error: Arc<Mutex<String>>,
+    arrival: Arrival,
     closing: Option<Closing>,
 }
 
@@ -183,9 +174,9 @@ impl Driver {
                     self.core.handle(now, Event::Frame { link, response, contents }, effects);
                 }
             }
-            Report::Lost(link, why) => {
-                if self.links.remove(&link).is_some() {
-                    *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = why;
+            Report::Lost(link, loss) => {
+                if let Some(lost) = self.links.remove(&link) {
+                    self.arrival.failed(lost.target, loss);
                     self.core.handle(now, Event::Lost { link }, effects);
                 }
             }
@@ -305,8 +296,8 @@ impl Driver {
                     link.transmit(stream, frame, contents);
                 }
             }
-            Effect::Connected => self.connected(Ok(())),
-            Effect::Rejected(refusal) => self.connected(Err(ConnectError::Refused(refusal))),
+            Effect::Connected => self.arrival.tell(Ok(())),
+            Effect::Rejected(refusal) => self.arrival.tell(Err(ConnectError::Refused(refusal))),
             Effect::Sent { ticket, result } => self.waiters.sent(ticket, result),
             Effect::Answered { ticket, result } => {
                 self.unclaimed.extend(self.waiters.answered(ticket, result));
@@ -333,13 +324,6 @@ impl Driver {
             Effect::Renewed(process) => {
                 tracing::warn!(%process, "the clock was ahead; stamps are made anew");
             }
-        }
-    }
-
-    fn connected(&mut self, result: Result<(), ConnectError>) {
-        if let Some(connected) = self.connected.take() {
-            // Who no longer waits has given up, and the client with it.
-            let _ = connected.send(result);
         }
     }
 }

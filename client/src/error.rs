@@ -39,6 +39,13 @@ pub enum ConnectError {
         /// What the last attempt met.
         last: String,
     },
+    /// Every node that was dialled ended the handshake for good: one side does not accept the
+    /// other's certificate. Trying again does not help.
+    #[error("the cluster and this client do not accept each other: {why}")]
+    NotAccepted {
+        /// What TLS or the node said.
+        why: String,
+    },
     /// A node answered, and said no.
     #[error("the cluster refuses this client: {0}")]
     Refused(Refusal),

@@ -112,6 +112,7 @@
 //! machine (`gaggle-client-core`) and the connections (`link.rs`). That crate decides what is
 //! batched, resent, hedged and where; this one does it.
 
+mod arrival;
 mod client;
 mod clock;
 mod command;

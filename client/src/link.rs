@@ -6,13 +6,14 @@
 //!
 //! What this file does not do: it knows no requests and matches no answers.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use gaggle_client_core::{Stream, Target};
 use gaggle_wire::frame::{FRAME_LENGTH_MAX, Frame, FrameError, Splitter, encode};
 use gaggle_wire::{RequestFrame, Response, ResponseFrame};
-use quinn::{Connection, RecvStream, SendStream, VarInt};
+use quinn::{Connection, ConnectionError, RecvStream, SendStream, TransportErrorCode, VarInt};
 use thiserror::Error;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinSet};
@@ -21,6 +22,8 @@ use crate::dialer::{DialError, Dialer};
 
 /// See the top of this file.
 pub(crate) struct Link {
+    /// Where it goes.
+    pub(crate) target: Target,
     writers: [UnboundedSender<Outbound>; STREAMS],
     task: AbortHandle,
 }
@@ -38,7 +41,14 @@ pub(crate) enum Report {
     /// Answers came.
     Frames(u64, Vec<Inbound>),
     /// It is gone, or never was.
-    Lost(u64, String),
+    Lost(u64, Loss),
+}
+
+/// How a link was lost.
+pub(crate) struct Loss {
+    pub(crate) why: String,
+    /// Whether dialling the same place again will end the same way.
+    pub(crate) hopeless: bool,
 }
 
 /// Why a link ended.
@@ -47,7 +57,7 @@ enum LinkError {
     #[error(transparent)]
     Dial(#[from] DialError),
     #[error(transparent)]
-    Connection(#[from] quinn::ConnectionError),
+    Connection(#[from] ConnectionError),
     #[error(transparent)]
     Write(#[from] quinn::WriteError),
     #[error(transparent)]
@@ -56,6 +66,27 @@ enum LinkError {
     Frame(#[from] FrameError),
     #[error("the node closed a stream")]
     StreamEnded,
+}
+
+impl LinkError {
+    /// Whether one side does not accept the other's certificate. That of the client is judged
+    /// after its handshake has ended, so it shows as an early end of the connection.
+    fn is_hopeless(&self) -> bool {
+        let (Self::Connection(error) | Self::Dial(DialError::Handshake { error, .. })) = self
+        else {
+            return false;
+        };
+        match error {
+            ConnectionError::TransportError(error) => is_of_tls(error.code),
+            ConnectionError::ConnectionClosed(close) => is_of_tls(close.error_code),
+            ConnectionError::ApplicationClosed(close) => close.error_code == NOT_ALLOWED,
+            _ => false,
+        }
+    }
+}
+
+fn is_of_tls(code: TransportErrorCode) -> bool {
+    CRYPTO_ERRORS.contains(&u64::from(code))
 }
 
 impl Link {
@@ -74,9 +105,10 @@ impl Link {
             let Err(error) = run(link, target, (&dialer, &reports), queues).await;
             tracing::debug!(link, %error, "a connection is gone");
             // The driver may be gone as well.
-            let _ = reports.send(Report::Lost(link, error.to_string()));
+            let loss = Loss { why: error.to_string(), hopeless: error.is_hopeless() };
+            let _ = reports.send(Report::Lost(link, loss));
         });
-        Self { writers: [control, sends, deliveries], task: task.abort_handle() }
+        Self { target, writers: [control, sends, deliveries], task: task.abort_handle() }
     }
 
     /// Sends a request; one that cannot be sent any more is as good as lost on its way.
@@ -181,6 +213,10 @@ fn decode(frame: &Frame) -> Result<Inbound, FrameError> {
     Ok((header, contents))
 }
 
+/// The codes of QUIC that carry an alert of TLS (RFC 9001, 4.8).
+const CRYPTO_ERRORS: RangeInclusive<u64> = 0x100..=0x1ff;
+/// By which a node closes a connection whose certificate is not that of a client.
+const NOT_ALLOWED: VarInt = VarInt::from_u32(2);
 const STREAMS: usize = 3;
 /// Frames that are encoded before the stream is given them.
 const WRITE_BATCH: usize = 16;

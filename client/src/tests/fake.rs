@@ -105,7 +105,14 @@ impl Cluster {
     }
 
     pub(super) fn options(&self) -> ConnectOptions {
-        let addresses = (1..=self.endpoints.len() as u64).map(|node| self.address(node));
+        self.options_for((1..=self.endpoints.len() as u64).map(|node| self.address(node)))
+    }
+
+    /// This cluster's credentials with any addresses.
+    pub(super) fn options_for(
+        &self,
+        addresses: impl IntoIterator<Item = String>,
+    ) -> ConnectOptions {
         ConnectOptions::new(addresses, self.certs.client.clone())
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gaggle_wire::{Attempt, Outcome, Refusal};
 
 use super::fake::{Cluster, connect};
-use crate::{Client, SendError};
+use crate::{Client, ConnectError, SendError};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_is_sent_received_and_deleted() {
@@ -175,6 +175,15 @@ fn a_runtime_that_ends_leaves_the_outcome_unknown() {
     let result = cluster_runtime.block_on(sending);
     assert_eq!(result, Err(SendError::Unknown { last: None }));
     drop(client);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_is_not_trusted_is_told_at_once() {
+    let (ours, theirs) = (Cluster::start(1), Cluster::start(2));
+    let addresses = [theirs.address(1), theirs.address(2)];
+    let options = ours.options_for(addresses);
+    let error = Client::connect_with(options).await.unwrap_err();
+    assert!(matches!(error, ConnectError::NotAccepted { .. }), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
