@@ -14,6 +14,7 @@
 //! of their own, so that a Ctrl-C reaches only the one that watches over them. What this file
 //! does not do: it does not wait until nodes are ready; that is asked by status.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -127,6 +128,7 @@ pub struct Cluster {
 struct Local {
     id: NodeId,
     settings: NodeSettings,
+    launcher: Vec<String>,
     child: Option<Child>,
 }
 
@@ -166,7 +168,7 @@ impl Cluster {
                 certificate: paths.certificate,
                 key: paths.key,
             };
-            nodes.push(Local { id, settings, child: None });
+            nodes.push(Local { id, settings, launcher: Vec::new(), child: None });
         }
         let credentials = client_paths(&certs)?;
         Ok(Self { plan, credentials, nodes })
@@ -199,6 +201,11 @@ impl Cluster {
     /// The settings of a node, to be changed before it is started.
     pub fn settings_mut(&mut self, index: usize) -> &mut NodeSettings {
         &mut self.nodes[index].settings
+    }
+
+    /// Starts a node by another program from now on, which must become it: `ip netns exec NAME`.
+    pub fn launch_by(&mut self, index: usize, launcher: impl IntoIterator<Item = String>) {
+        self.nodes[index].launcher = launcher.into_iter().collect();
     }
 
     /// The id of a node.
@@ -259,7 +266,10 @@ impl Cluster {
         let log_file = File::options().create(true).append(true).open(&log);
         let log_file = log_file.map_err(file_error(&log))?;
         let second = log_file.try_clone().map_err(file_error(&log))?;
-        let child = Command::new(&self.plan.executable)
+        let mut words = node.launcher.iter().map(OsStr::new).chain([self.plan.executable.as_ref()]);
+        let program = words.next().expect("the program itself is there");
+        let child = Command::new(program)
+            .args(words)
             .args(["serve", "--until-stdin-closes", "--config"])
             .arg(&config)
             .stdin(Stdio::piped())

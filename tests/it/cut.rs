@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use gaggle_client::{Client, SettingsChange};
+use gaggle_support::netns::Namespaces;
 use gaggle_support::tally::{Tally, spawn_consumer};
 use gaggle_support::{TestCluster, wait_until};
 use gaggle_wire::Standing;
@@ -12,6 +13,29 @@ use crate::EXECUTABLE;
 #[tokio::test(flavor = "multi_thread")]
 async fn both_sides_of_a_cut_go_on_and_afterwards_all_comes_and_deletes_hold() {
     let mut cluster = TestCluster::start_behind_relays(EXECUTABLE, 3).await;
+    let relays = cluster.take_relays();
+    cut_and_heal(&mut cluster, || relays.cut(&[0]), || relays.heal()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_holds_where_the_kernel_makes_the_cut() {
+    let namespaces = match Namespaces::make(3) {
+        Ok(namespaces) => namespaces,
+        Err(why) => {
+            let required = std::env::var_os("GAGGLE_REQUIRE_NETNS").is_some();
+            assert!(!required, "GAGGLE_REQUIRE_NETNS is set, and this machine cannot: {why}");
+            println!("skipped: no network namespaces here: {why}");
+            return;
+        }
+    };
+    let mut cluster = TestCluster::prepare_in(EXECUTABLE, 3, &namespaces);
+    cluster.start_all().await;
+    cut_and_heal(&mut cluster, || namespaces.cut(&[0]), || namespaces.heal()).await;
+    drop(cluster);
+}
+
+/// Cuts the first node off, has both sides send, deliver and delete, and heals.
+async fn cut_and_heal(cluster: &mut TestCluster, cut: impl Fn(), heal: impl Fn()) {
     let (alone, other) = (cluster.client_of(0).await, cluster.client_of(1).await);
     let change = SettingsChange { at_least: Some(1), ..SettingsChange::default() };
     alone.create_queue("cut", change).await.unwrap();
@@ -19,7 +43,7 @@ async fn both_sides_of_a_cut_go_on_and_afterwards_all_comes_and_deletes_hold() {
     let tally = Tally::default();
     send(&alone, "before", 50, &tally).await;
 
-    cluster.cut(&[0]);
+    cut();
     for (client, gone) in [(&alone, 2), (&other, 1)] {
         wait_until(client, "the other side is seen to be gone", |status| {
             let down = status.members.iter().filter(|member| member.standing == Standing::Down);
@@ -43,7 +67,7 @@ async fn both_sides_of_a_cut_go_on_and_afterwards_all_comes_and_deletes_hold() {
             }
         }
     }
-    cluster.heal();
+    heal();
     cluster.wait_until_ready().await;
     tally.forgive();
     let consumer = spawn_consumer(cluster.client().await, "cut", &tally);

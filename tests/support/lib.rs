@@ -4,6 +4,9 @@
 //! sleeps for a guessed time: it is always a condition that is awaited, by asking the cluster.
 //! What this crate does not do: it asserts nothing about the product; tests do.
 
+pub mod faulty_disk;
+pub mod indoors;
+pub mod netns;
 pub mod proxy;
 pub mod relay;
 pub mod tally;
@@ -22,8 +25,9 @@ use tempfile::TempDir;
 
 pub use gaggle_node::cluster::NodeSettings;
 
+use netns::Namespaces;
 use proxy::{Proxy, ProxyOptions};
-use relay::Relay;
+use relay::{Relay, Relays};
 
 /// A cluster of real processes that vanishes with its directory.
 #[derive(Debug)]
@@ -41,12 +45,27 @@ impl TestCluster {
     /// When there is no room for it.
     #[must_use]
     pub fn prepare(executable: &str, nodes: usize) -> Self {
+        Self::prepare_at(executable, free_addresses(nodes).expect("free ports"))
+    }
+
+    /// As [`TestCluster::prepare`], with every node in a network namespace of its own.
+    ///
+    /// # Panics
+    /// When there is no room for it.
+    #[must_use]
+    pub fn prepare_in(executable: &str, nodes: usize, namespaces: &Namespaces) -> Self {
+        let addresses = (0..nodes).map(|index| namespaces.address(index)).collect();
+        let mut cluster = Self::prepare_at(executable, addresses);
+        for index in 0..nodes {
+            cluster.nodes.launch_by(index, namespaces.launcher(index));
+        }
+        cluster
+    }
+
+    fn prepare_at(executable: &str, addresses: Vec<SocketAddr>) -> Self {
         let dir = tempfile::Builder::new().prefix("gaggle-test-").tempdir().expect("a directory");
-        let plan = Plan {
-            executable: PathBuf::from(executable),
-            dir: dir.path().to_owned(),
-            addresses: free_addresses(nodes).expect("free ports"),
-        };
+        let executable = PathBuf::from(executable);
+        let plan = Plan { executable, dir: dir.path().to_owned(), addresses };
         let nodes = Cluster::prepare(plan).expect("a directory that can be written");
         Self { nodes, relays: Vec::new(), _dir: dir }
     }
@@ -122,20 +141,11 @@ impl TestCluster {
         self.nodes.start(index).expect("a process");
     }
 
-    /// Cuts these nodes off from all others. Needs relays.
-    pub fn cut(&mut self, isolated: &[usize]) {
-        let listens: Vec<SocketAddr> =
-            (0..self.nodes.len()).map(|index| self.nodes.settings_mut(index).listen).collect();
-        for (index, relay) in self.relays.iter().enumerate() {
-            let inside = isolated.contains(&index);
-            let other_side = (0..listens.len()).filter(|other| isolated.contains(other) != inside);
-            relay.cut(other_side.map(|other| listens[other]));
-        }
-    }
-
-    /// Ends all cuts.
-    pub fn heal(&self) {
-        self.relays.iter().for_each(Relay::heal);
+    /// Its relays, to cut nodes off with.
+    #[must_use]
+    pub fn take_relays(&mut self) -> Relays {
+        let listens = (0..self.nodes.len()).map(|index| self.nodes.settings_mut(index).listen);
+        Relays { listens: listens.collect(), relays: std::mem::take(&mut self.relays) }
     }
 
     /// How to connect, over all nodes.

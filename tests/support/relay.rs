@@ -53,6 +53,31 @@ impl Relay {
     }
 }
 
+/// The relays of a whole cluster.
+#[derive(Debug)]
+pub struct Relays {
+    /// Where the nodes behind them listen, and from where they dial.
+    pub listens: Vec<SocketAddr>,
+    /// One for each node.
+    pub relays: Vec<Relay>,
+}
+
+impl Relays {
+    /// Cuts these nodes off from all others.
+    pub fn cut(&self, isolated: &[usize]) {
+        for (index, relay) in self.relays.iter().enumerate() {
+            let inside = isolated.contains(&index);
+            let across = (0..self.listens.len()).filter(|other| isolated.contains(other) != inside);
+            relay.cut(across.map(|other| self.listens[other]));
+        }
+    }
+
+    /// Ends all cuts.
+    pub fn heal(&self) {
+        self.relays.iter().for_each(Relay::heal);
+    }
+}
+
 impl Drop for Relay {
     fn drop(&mut self) {
         self.task.abort();
