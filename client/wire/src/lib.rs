@@ -12,6 +12,8 @@
 //! Reading order: [`Stamp`], [`Message`], [`Request`], [`Response`], [`Refusal`], [`frame`].
 
 pub mod frame;
+#[cfg(test)]
+mod golden;
 mod identity;
 mod message;
 mod name;
