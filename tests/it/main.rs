@@ -7,6 +7,8 @@ mod cluster;
 mod command_line;
 mod cut;
 mod delivery;
+mod disk;
+mod memory;
 mod tidy;
 
 /// The program under test: see `src/main.rs`.

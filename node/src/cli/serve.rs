@@ -68,10 +68,10 @@ pub(crate) struct Args {
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Limits")]
 struct Limits {
-    /// Memory for pages of the store [default: 64MiB]
+    /// Memory for pages of the store [default: 16MiB]
     #[arg(long, value_name = "SIZE", env = "GAGGLE_STORE_CACHE", value_parser = size)]
     store_cache: Option<Size>,
-    /// Memory for bodies of messages [default: 64MiB]
+    /// Memory for bodies of messages [default: 12MiB]
     #[arg(long, value_name = "SIZE", env = "GAGGLE_BODY_CACHE", value_parser = size)]
     body_cache: Option<Size>,
     /// Bytes of sends under way at once [default: 256MiB]
