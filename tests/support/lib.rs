@@ -7,8 +7,6 @@
 pub mod faulty_disk;
 pub mod indoors;
 pub mod netns;
-pub mod faulty_disk;
-pub mod indoors;
 pub mod proxy;
 pub mod relay;
 pub mod tally;

@@ -10,7 +10,8 @@ use std::hash::Hasher;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use gaggle_client::{Client, Confirmed, Outgoing, Received, SendError, Stamp};
+use gaggle_client::{Client, Confirmed, Delivery, Outgoing, Received, SendError, Stamp};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
 /// The account of a test; clones share it.
@@ -171,19 +172,26 @@ impl Tally {
 pub fn spawn_consumer(client: Client, queue: &str, tally: &Tally) -> JoinHandle<()> {
     let (queue, tally) = (client.queue(queue).expect("a name"), tally.clone());
     tokio::spawn(async move {
+        let deletes = Arc::new(Semaphore::new(DELETES_MAX));
         loop {
             let mut consumer = queue.consumer().open();
             while let Some(Ok(delivery)) = consumer.next().await {
                 tally.received(delivery.received());
-                let stamp = delivery.received().stamp;
-                // What could not be deleted comes again, which these tests allow.
-                if delivery.delete().await.is_ok() {
-                    tally.deleted(stamp);
-                }
+                let permit = Arc::clone(&deletes).acquire_owned().await.expect("it stays open");
+                tokio::spawn(delete(delivery, tally.clone(), permit));
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
     })
+}
+
+/// What could not be deleted comes again, which is for the test to judge.
+async fn delete(delivery: Delivery, tally: Tally, permit: OwnedSemaphorePermit) {
+    let stamp = delivery.received().stamp;
+    if delivery.delete().await.is_ok() {
+        tally.deleted(stamp);
+    }
+    drop(permit);
 }
 
 /// Sends these bodies, so many at a time, and notes how each went.
@@ -215,6 +223,9 @@ pub fn spawn_producer(
 }
 
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Deletes under way per consumer.
+const DELETES_MAX: usize = 32;
 
 /// A duplicate that a fault explains may wait in a client's hands while another one is deleted.
 const ON_THE_SHELF: Duration = Duration::from_secs(5);
