@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use gaggle_core::Node;
 use gaggle_core::event::Event;
 use gaggle_core::ledger::{Key, MessageKey, Write, key::meta, record};
+use gaggle_wire::{Request, Response};
 use rand::RngExt;
 
 use crate::carrier::Goodbye;
@@ -145,6 +146,16 @@ impl World {
     #[must_use]
     pub fn is_up(&self, at: usize) -> bool {
         self.processes[at].node.is_some()
+    }
+
+    /// What the nodes count: for whoever has to understand a failure.
+    pub(crate) fn counters(&mut self) -> String {
+        let Response::Status(status) = self.call(0, Request::Status) else { return String::new() };
+        let each = status.members.iter().filter_map(|member| {
+            let report = member.report.as_ref()?;
+            Some(format!("{} {:?}", member.node, report.counters))
+        });
+        each.collect::<Vec<_>>().join("; ")
     }
 
     /// Messages on the disk of a node.

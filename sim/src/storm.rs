@@ -274,10 +274,12 @@ impl Storm {
             actors.iter().all(done) && !world.oracle.fates().any(|(_, fate)| fate.is_open())
         });
         self.world.oracle.settle();
-        if let Some(lost) = self.world.oracle.violations().first() {
-            panic!("{lost}");
+        self.world.over = true;
+        if let Some(lost) = self.world.oracle.violations().first().cloned() {
+            panic!("{lost}; {}", self.world.counters());
         }
         assert!(out, "P10: not everything is consumed: {:?}", self.world.oracle.first_open());
+        self.world.over = false;
         self.empty();
     }
 

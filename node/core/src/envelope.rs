@@ -202,7 +202,7 @@ pub enum Envelope {
         stamps: Vec<Stamp>,
         /// By whose delivery each of the stamps was deleted.
         leases: Vec<DeliveryRef>,
-        /// The nodes that are known to have them.
+        /// The nodes that are known to have them on disk; the sender is one only if it is named.
         known: Vec<NodeId>,
     },
     /// The tombstones of that batch are on disk.

@@ -295,6 +295,7 @@ impl Burials {
             let same = |(push, blocks): &&mut (Push, Vec<u64>)| {
                 push.partition == block.partition
                     && push.holders == record.holders
+                    && push.known.iter().eq(&block.known)
                     && blocks.len() < PUSH_BLOCKS_MAX
             };
             if let Some((push, blocks)) = pushes.iter_mut().rev().take(PUSH_LOOK_BACK).find(same) {
@@ -306,7 +307,7 @@ impl Burials {
                     partition: block.partition,
                     holders: record.holders.clone(),
                     messages: record.messages.clone(),
-                    known: Vec::new(),
+                    known: block.known.iter().copied().collect(),
                 };
                 pushes.push((push, vec![*number]));
             }

@@ -114,6 +114,7 @@ impl Node {
                 messages: group.messages.clone(),
                 stamps: group.stamps.clone(),
                 leases: group.leases.clone(),
+                // This leaves before it is on disk here: this node is not to be named.
                 known: Vec::new(),
             };
             if let Some(session) = self.sessions.with(*node) {

@@ -19,6 +19,7 @@ use crate::ledger::key::{due_before, messages, messages_after};
 use crate::ledger::{Key, MessageKey, MessageRecord, Row, Write, record};
 use crate::now::Now;
 use crate::queue::{Given, Head, Reach, Sweep};
+use crate::ranges::Ranges;
 use crate::session::PartitionId;
 use crate::timer::Timer;
 
@@ -348,7 +349,14 @@ impl Node {
             let doubtful = accepted.time < rule.aged_before
                 && partition.known.is_unsettled(process, label.number)
                 && !rule.lone;
-            if !lacks || !held || doubtful || !holders.contains(&peer) {
+            if !lacks || !held || !holders.contains(&peer) {
+                continue;
+            }
+            if doubtful {
+                // Once another host is known to have it, it is given after all.
+                let number = Ranges::of(label.number, label.number);
+                let partition = self.partitions.get_mut(&id).expect("it was looked at");
+                partition.known.lacking_somewhere(&[(process, number)]);
                 continue;
             }
             bytes += label.content_length();

@@ -187,7 +187,6 @@ impl Node {
                 known,
             } => {
                 let id = (queue, partition);
-                let known = known.into_iter().chain([peer]).collect();
                 let new = NewTombstones { id, holders, messages, stamps, leases, known };
                 self.tombstones_came(now, peer, (batch, new), effects);
             }

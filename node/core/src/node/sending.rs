@@ -83,7 +83,10 @@ impl Node {
             } else if label.delay_ms > gaggle_wire::DELAY_MAX_MS {
                 return bad("a delay is at most 14 days");
             }
-            self.clock.gate(label.stamp, now.wall)?;
+            if let Err(refusal) = self.clock.gate(label.stamp, now.wall) {
+                self.count("stamps_refused");
+                return Err(refusal);
+            }
         }
         let last = new.labels.last().map_or(Stamp::ZERO, |label| label.stamp);
         self.clock.observe(last);
