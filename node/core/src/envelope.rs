@@ -443,3 +443,6 @@ pub fn delivery_message(delivery: &DeliveryLabel) -> (MessageKey, Label) {
     let Receipt { queue, partition, stamp, .. } = delivery.receipt;
     (MessageKey { queue, partition, stamp }, delivery.label)
 }
+
+#[cfg(test)]
+mod tests;

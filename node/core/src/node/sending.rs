@@ -445,7 +445,9 @@ pub(super) fn visibility(ms: u64) -> Duration {
     Duration::from_millis(ms.min(VISIBILITY_MAX_MS))
 }
 
-/// How long the home hosts have to say whether they know an id.
-const ASK_WITHIN: Duration = Duration::from_secs(1);
+/// How long the home hosts have to say whether they know an id. One that was just killed does not
+/// answer, and a resend is what covers its death: it must not wait for its session to end. Who
+/// answers later still says so to the copy itself.
+const ASK_WITHIN: Duration = Duration::from_millis(100);
 /// How long news in bulk are gathered: far below `open_after`, far above a commit.
 const BULK_AFTER: Duration = Duration::from_millis(100);

@@ -1,0 +1,183 @@
+//! The golden bytes of every envelope, and of the hello between nodes.
+//!
+//! A line of `golden.txt` is a name and the hex of a header. Whoever changes one on purpose raises
+//! [`PEER_VERSION`] and takes the new lines from the failing test.
+
+use std::fmt::Write as _;
+
+use gaggle_wire::Settings;
+
+use super::*;
+
+const STAMP: Stamp = Stamp { time: 300, count: 1, process: ProcessId(7) };
+const QUEUE: QueueId = QueueId(STAMP);
+
+fn label() -> Label {
+    Label { number: 1, stamp: STAMP, head_length: 2, body_length: 300, crc: 77, delay_ms: 5 }
+}
+
+fn entry() -> Entry {
+    Entry::new(QUEUE, QueueName::parse("orders").unwrap(), Settings::default())
+}
+
+fn nodes() -> Vec<NodeId> {
+    vec![NodeId(1), NodeId(200)]
+}
+
+fn numbers() -> Vec<(ProcessId, Ranges)> {
+    vec![(ProcessId(7), Ranges::of(1, 300))]
+}
+
+fn receipt() -> Receipt {
+    Receipt {
+        queue: QUEUE,
+        partition: 3,
+        number: 1,
+        stamp: STAMP,
+        holders: nodes(),
+        custodian: NodeId(1),
+        boot: 4,
+        delivery: 2,
+    }
+}
+
+fn deliveries() -> Vec<DeliveryLabel> {
+    vec![DeliveryLabel { receipt: receipt(), label: label(), accepted: STAMP, lease_ms: 30_000 }]
+}
+
+fn about_queues() -> Vec<Envelope> {
+    let name = QueueName::parse("orders").unwrap();
+    vec![
+        Envelope::Table { call: 1, entries: vec![entry()] },
+        Envelope::TableHeld { call: 1 },
+        Envelope::AskQueue { call: 1, name },
+        Envelope::KnownQueue { call: 1, entries: vec![] },
+        Envelope::Mark,
+        Envelope::AskMark,
+        Envelope::Yield,
+        Envelope::Leaving,
+    ]
+}
+
+fn about_copies() -> Vec<Envelope> {
+    let (batch, queue, partition, accepted) = (1, QUEUE, 3, STAMP);
+    let item = CopyItem { label: label(), accepted, holders: nodes() };
+    let exceptions = vec![
+        (0, CopyException::Gone),
+        (1, CopyException::Clash),
+        (2, CopyException::Purged(STAMP)),
+    ];
+    let messages = vec![(QUEUE, 3, ProcessId(7), Ranges::of(1, 300))];
+    let processes = vec![(ProcessId(7), Ranges::of(1, 300), Ranges::of(5, 5))];
+    let lease = DeliveryRef { custodian: NodeId(1), boot: 4, delivery: 2 };
+    let (holders, labels) = (nodes(), vec![label()]);
+    vec![
+        Envelope::Copy {
+            batch,
+            queue,
+            partition,
+            accepted,
+            holders: holders.clone(),
+            labels: labels.clone(),
+        },
+        Envelope::MakeUp { batch, queue, partition, items: vec![item] },
+        Envelope::Held { batch, exceptions },
+        Envelope::Relist { batch, version: 1, queue, partition, labels, accepted, holders },
+        Envelope::Relisted { batch, version: 1 },
+        Envelope::Settled { messages, lacking: vec![] },
+        Envelope::Listed { queue, partition, holders: nodes(), messages: numbers() },
+        Envelope::Ask { call: 1, attempt: Attempt::Again, queue, partition, messages: numbers() },
+        Envelope::Inventory {
+            call: 0,
+            partitions: vec![PartitionInventory { queue, partition, processes }],
+            last: true,
+        },
+        Envelope::Tombstones {
+            batch,
+            queue,
+            partition,
+            holders: nodes(),
+            messages: numbers(),
+            stamps: vec![STAMP],
+            leases: vec![lease],
+            known: nodes(),
+        },
+        Envelope::Buried { batch, older: vec![3] },
+        Envelope::BuriedAt { batches: vec![(1, nodes())] },
+    ]
+}
+
+fn about_deliveries() -> Vec<Envelope> {
+    let (call, queue) = (1, QUEUE);
+    let lease = LeaseTold {
+        number: 1,
+        stamp: STAMP,
+        remaining_ms: 500,
+        custodian: NodeId(1),
+        boot: 4,
+        delivery: 2,
+    };
+    let report = NodeReport {
+        age_ms: 1,
+        boot: 2,
+        ready: true,
+        sessions: nodes(),
+        clock_offset_ns: None,
+        disk_bytes: 6,
+        socket_buffer_bytes: 7,
+        counters: vec![],
+    };
+    let counts = QueueCounts { messages: 1, in_flight: 2, oldest_age_ms: 3, age_ms: 4 };
+    vec![
+        Envelope::Leases { queue, partition: 3, leases: vec![lease] },
+        Envelope::Want { queue, wanted: Wanted::No },
+        Envelope::Offer { queue, oldest: 300 },
+        Envelope::Take { call, queue, max: 10, visibility_ms: Some(5) },
+        Envelope::Grant { call, queue, deliveries: deliveries(), more: Some(300) },
+        Envelope::GrantBack { receipts: vec![receipt()] },
+        Envelope::Change { call, change: LeaseChange::Extend(5), receipts: vec![receipt()] },
+        Envelope::Changed { call, results: vec![Ok(5), Err(Refusal::StaleReceipt)] },
+        Envelope::AskPeek { call, queue, max: 10 },
+        Envelope::Peeked { call, deliveries: deliveries() },
+        Envelope::AskStatus { call },
+        Envelope::StatusTold {
+            call,
+            report: Box::new(report),
+            queues: vec![(QUEUE, counts, counts)],
+        },
+        Envelope::Clock { wall: 300 },
+    ]
+}
+
+fn line(value: &(impl Serialize + std::fmt::Debug)) -> String {
+    let text = format!("{value:?}");
+    let name = text.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    let mut line = format!("{name} ");
+    for byte in postcard::to_stdvec(value).unwrap() {
+        write!(line, "{byte:02x}").unwrap();
+    }
+    line
+}
+
+#[test]
+fn what_nodes_say_to_each_other_has_not_changed() {
+    let address = "127.0.0.1:7400".parse().unwrap();
+    let hello = PeerHello {
+        version: PEER_VERSION,
+        node: NodeId(1),
+        boot: 2,
+        store: 3,
+        peer_address: address,
+        client_address: address,
+        zone: "z".to_owned(),
+    };
+    let mut lines = vec![line(&hello)];
+    let all = [about_queues(), about_copies(), about_deliveries()].concat();
+    lines.extend(all.iter().map(line));
+    let golden: Vec<&str> = include_str!("golden.txt").lines().collect();
+    assert_eq!(lines, golden, "the wire changed; all lines:\n{}", lines.join("\n"));
+    for envelope in all {
+        let bytes = postcard::to_stdvec(&envelope).unwrap();
+        assert_eq!(postcard::from_bytes::<Envelope>(&bytes).unwrap(), envelope);
+    }
+}
