@@ -3,10 +3,13 @@
 //! One target with a module per subject, so that everything is linked once. What these tests do
 //! not do: they do not try every order of events; the simulator does.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
 mod cluster;
 mod command_line;
 mod cut;
 mod delivery;
+mod dev;
 mod disk;
 mod memory;
 mod tidy;

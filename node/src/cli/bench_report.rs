@@ -137,7 +137,8 @@ fn quantiles(histogram: &Histogram<u64>) -> Value {
         return Value::Null;
     }
     let at = |quantile| ratio(histogram.value_at_quantile(quantile), 1000);
-    json!({ "p50": at(0.5), "p99": at(0.99), "p999": at(0.999), "max": ratio(histogram.max(), 1000) })
+    let longest = ratio(histogram.max(), 1000);
+    json!({ "p50": at(0.5), "p99": at(0.99), "p999": at(0.999), "max": longest })
 }
 
 fn show_quantiles(histogram: &Histogram<u64>) -> String {

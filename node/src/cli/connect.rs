@@ -16,7 +16,7 @@ use crate::profile::{self, Profile, ProfileError};
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Where the cluster is")]
 pub(crate) struct ConnectArgs {
-    /// The cluster: gaggle://HOST:PORT[,HOST:PORT]?ca=FILE&cert=FILE&key=FILE [env: GAGGLE_CONNECT]
+    /// The cluster: gaggle://HOST:PORT,HOST:PORT?ca=FILE&cert=FILE&key=FILE [env: GAGGLE_CONNECT]
     #[arg(long, value_name = "URL", conflicts_with = "cluster")]
     pub(crate) connect: Option<String>,
     /// Talk to the node at this address alone: no spreading, no failover

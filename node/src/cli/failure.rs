@@ -1,6 +1,6 @@
 //! How a command ends: its exit code, and three lines when it did not do what it should.
 //!
-//! The codes are a contract with scripts (docs/README.md lists them): 0 done, 1 failed, 2 usage,
+//! The codes are a contract with scripts (docs/cli.md lists them): 0 done, 1 failed, 2 usage,
 //! 3 not found, 4 unavailable or timed out, 5 part of a batch failed, 10 unhealthy. An error says
 //! in one line each what failed, why, and what to do. What this file does not do: it prints
 //! nothing; `cli/mod.rs` does, once, at the very end.
@@ -125,7 +125,7 @@ impl Answered for ConnectError {
         match self {
             Self::Unreachable { .. } => (
                 Exit::Unavailable,
-                "check that the nodes run (`gaggle dev` starts some) and that the address is theirs",
+                "check that the nodes run (`gaggle dev` starts some) and have this address",
             ),
             Self::Socket(_) => (Exit::Failed, "check the limits of this system: ulimit -n"),
             _ => (Exit::Usage, "check --connect, or the profile that --cluster names"),

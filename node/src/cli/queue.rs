@@ -130,7 +130,7 @@ pub(crate) async fn run(command: Command) -> Result<Exit, Failure> {
             set(&target, settings.change(), mode).await
         }
         Command::List { prefix, json, connect } => list(&prefix, json, &connect).await,
-        Command::Info { target } => info(&target).await,
+        Command::Info { target } => show(&target).await,
         Command::Delete { target, confirm } => {
             confirm.ask(&format!("delete the queue {} and all its messages", target.name))?;
             let client = target.connect.client().await?;
@@ -242,7 +242,7 @@ async fn list(prefix: &str, json: bool, connect: &ConnectArgs) -> Result<Exit, F
     Ok(Exit::Done)
 }
 
-async fn info(target: &Target) -> Result<Exit, Failure> {
+async fn show(target: &Target) -> Result<Exit, Failure> {
     let client = target.connect.client().await?;
     let described = describe_with_figures(&client, target).await;
     client.close().await;

@@ -3,9 +3,11 @@
 //! ```text
 //!  0               8               16
 //!  +---------------+---------------+------- - -
-//!  | number        | due, ns       | filler        little-endian; due counts from the meter's origin
+//!  | number        | due, ns       | filler        little-endian
 //!  +---------------+---------------+------- - -
 //! ```
+//!
+//! Due counts from the origin of the meter.
 
 use std::ops::Range;
 use std::sync::Arc;
