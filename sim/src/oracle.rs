@@ -21,6 +21,8 @@ pub type FullName = (QueueId, u16, ProcessId, u64);
 pub struct Fate {
     /// As it was sent.
     pub label: Label,
+    /// How often it was sent.
+    pub sends: u32,
     /// When its send was confirmed first, and with how many copies.
     pub confirmed: Option<(u64, u8)>,
     /// Its deliveries, in the order in which they came.
@@ -61,6 +63,10 @@ pub enum Weather {
 #[derive(Debug)]
 pub struct Oracle {
     pub(crate) weather: Weather,
+    /// Whether one copy is enough for a confirm. What two sides of a cut accepted each, and one of
+    /// them deleted, comes back from the other when the cut outlasts the resend window: that side
+    /// may have confirmed it, so nothing but its tombstone, long dropped, could take it away.
+    pub(crate) lone: bool,
     fates: BTreeMap<FullName, Fate>,
     /// Labels of sends under way, and receipts of deletes and releases, by actor and request.
     asked: BTreeMap<(usize, u64), Asked>,
@@ -81,6 +87,7 @@ impl Oracle {
     pub(crate) fn new() -> Self {
         Self {
             weather: Weather::Calm,
+            lone: false,
             fates: BTreeMap::new(),
             asked: BTreeMap::new(),
             stamps: BTreeSet::new(),
@@ -95,7 +102,7 @@ impl Oracle {
             Request::Send { queue, partition, labels, .. } => {
                 for label in labels {
                     let name = (*queue, *partition, label.stamp.process, label.number);
-                    self.fates.entry(name).or_insert_with(|| Fate::new(*label));
+                    self.fates.entry(name).or_insert_with(|| Fate::new(*label)).sends += 1;
                 }
                 Asked::Send(*queue, *partition, labels.clone())
             }
@@ -211,7 +218,8 @@ impl Oracle {
             (Weather::Calm, Some(at)) if at + SLACK < now => {
                 found.push(format!("P4: {} is delivered after its delete", show(name)));
             }
-            (Weather::Healed(since), Some(at)) if at < since && now > since => {
+            (Weather::Healed(_), _) if self.lone && fate.sends > 1 => {}
+            (Weather::Healed(since), Some(at)) if at < since && now > since.max(at + TOLD) => {
                 let why = format!(
                     "P4: {}, deleted at {:.6}, is delivered by {} after all is well",
                     show(name),
@@ -302,6 +310,7 @@ impl Fate {
     fn new(label: Label) -> Self {
         Self {
             label,
+            sends: 0,
             confirmed: None,
             deliveries: Vec::new(),
             delete_asked: false,
@@ -325,5 +334,7 @@ fn show((queue, partition, process, number): FullName) -> String {
     format!("message {number} of {process} in partition {partition} of {}", queue.0.time % 1_000_000)
 }
 
+/// How long a tombstone may take in sessions that are open (P4), and the delivery on its way.
+const TOLD: u64 = 2_000_000_000 + SLACK;
 /// How long a delivery or an answer may be on its way, commits included.
 const SLACK: u64 = 400_000_000;

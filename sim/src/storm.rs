@@ -136,6 +136,7 @@ impl Storm {
         if !self.chart.calm {
             self.world.oracle.weather = Weather::Storm;
         }
+        self.world.oracle.lone = self.chart.queue.at_least == Some(1);
         let name = queue_name();
         let create = Request::CreateQueue { name, change: self.chart.queue };
         let Response::Queue(queue) = self.world.call(0, create) else {
