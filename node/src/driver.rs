@@ -47,6 +47,9 @@ pub enum DriveError {
     /// The rows of the store cannot be read.
     #[error(transparent)]
     Rows(#[from] OpenError),
+    /// The socket failed.
+    #[error("the socket failed; the log says why")]
+    Deaf,
     /// The system refused a thread or randomness.
     #[error("the system refused what the node needs: {0}")]
     System(#[from] std::io::Error),
@@ -116,6 +119,10 @@ impl Driver {
                     // Whoever asked may have gone.
                     let _ = done.send(());
                     return Ok(closed?);
+                }
+                End::Deaf => {
+                    close(life).await?;
+                    return Err(DriveError::Deaf);
                 }
                 End::Abandoned => return Ok(close(life).await?),
                 End::Failed(error) => {

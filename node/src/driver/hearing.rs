@@ -21,6 +21,7 @@ impl Life {
     pub(super) fn urgent(&mut self, urgent: Urgent, dials: &mut Dials) {
         match urgent {
             Urgent::Gossip { from, packet } => self.handle(Event::Gossip { from, packet }, dials),
+            Urgent::Deaf => self.deaf = true,
             Urgent::Stop(done) => {
                 self.stopping = Some((done, Instant::now() + DRAIN_MAX));
                 self.handle(Event::Drain, dials);

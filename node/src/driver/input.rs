@@ -88,6 +88,8 @@ pub(crate) enum Urgent {
         /// The packet.
         packet: Bytes,
     },
+    /// The socket is of no use any more: nobody can be heard.
+    Deaf,
     /// The node shall stop; answered when all is handed over and closed.
     Stop(oneshot::Sender<()>),
 }

@@ -51,6 +51,8 @@ pub(crate) enum End {
     Stopped(oneshot::Sender<()>),
     /// The store is of no use any more.
     Failed(StoreError),
+    /// The socket is of no use any more.
+    Deaf,
     /// Nobody can ask it any more.
     Abandoned,
 }
@@ -90,6 +92,7 @@ pub(crate) struct Life {
     /// Who wants to know when all is handed over, and until when that may take.
     pub(super) stopping: Option<(oneshot::Sender<()>, Instant)>,
     pub(super) drained: bool,
+    pub(super) deaf: bool,
 }
 
 impl Life {
@@ -106,6 +109,7 @@ impl Life {
             lost: Vec::new(),
             stopping: None,
             drained: false,
+            deaf: false,
         }
     }
 
@@ -182,6 +186,9 @@ impl Life {
     }
 
     fn ended(&mut self) -> Option<End> {
+        if self.deaf {
+            return Some(End::Deaf);
+        }
         let (_, deadline) = self.stopping.as_ref()?;
         if self.drained || Instant::now() >= *deadline {
             let (done, _) = self.stopping.take()?;

@@ -26,7 +26,7 @@ pub(crate) mod transport;
 pub use transport::NetError;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use gaggle_core::envelope::PeerHello;
 use gaggle_wire::NodeId;
@@ -69,6 +69,7 @@ pub(crate) struct Network {
     pub(crate) writers: Writers,
     pub(crate) intake: Intake,
     handshakes: Arc<AtomicUsize>,
+    closing: AtomicBool,
     ids: AtomicU64,
 }
 
@@ -110,6 +111,7 @@ impl Network {
             writers: Writers::default(),
             intake: Intake::new(),
             handshakes: Arc::default(),
+            closing: AtomicBool::new(false),
             ids: AtomicU64::new(1),
         }))
     }
@@ -127,6 +129,10 @@ impl Network {
             } else if let Some(place) = door::Place::take(&self.handshakes, HANDSHAKES_MAX) {
                 tokio::spawn(Arc::clone(&self).admit(incoming, place));
             }
+        }
+        if !self.closing.load(Ordering::Relaxed) {
+            // quinn gave the socket up. Nobody listens any more when the node has ended.
+            let _ = self.urgent.send(Urgent::Deaf).await;
         }
     }
 
@@ -155,6 +161,7 @@ impl Network {
     /// Ends every connection and waits until the other ends may have heard of it.
     pub(crate) async fn close(&self) {
         let why = Close::Stopping;
+        self.closing.store(true, Ordering::Relaxed);
         self.endpoint.close(VarInt::from_u32(why.code()), why.reason().as_bytes());
         let idle = self.endpoint.wait_idle();
         let _ = tokio::time::timeout(CLOSE_WITHIN, idle).await;

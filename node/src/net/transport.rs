@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use quinn::crypto::HmacKey;
 use quinn::{EndpointConfig, IdleTimeout, TransportConfig, VarInt};
+use quinn_proto::HashedConnectionIdGenerator;
 use rustls::crypto::tls13::{Hkdf, OkmBlock};
 use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
@@ -86,7 +87,12 @@ pub(crate) fn make_dir(dir: &Path) -> Result<(), NetError> {
 
 /// The endpoint's own settings.
 pub(crate) fn endpoint_config(dir: &Path) -> Result<EndpointConfig, NetError> {
-    Ok(EndpointConfig::new(Arc::new(ResetKey::load(dir)?)))
+    let key = ResetKey::load(dir)?;
+    let ids = key.number(b"connection ids");
+    let mut config = EndpointConfig::new(Arc::new(key));
+    // Only ids that we may have given out are answered with a reset, also after a restart.
+    config.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(ids)));
+    Ok(config)
 }
 
 /// What whoever dials us may have.
@@ -161,6 +167,12 @@ impl ResetKey {
         let hmac = suite.tls13().expect("it is one of TLS 1.3").hkdf_provider;
         Ok(Self { key: OkmBlock::new(&key), hmac })
     }
+
+    /// A secret number for this purpose.
+    fn number(&self, purpose: &[u8]) -> u64 {
+        let tag = self.hmac.hmac_sign(&self.key, purpose);
+        u64::from_be_bytes(*tag.as_ref().first_chunk().expect("a tag has 32 bytes"))
+    }
 }
 
 impl HmacKey for ResetKey {
@@ -229,6 +241,56 @@ mod tests {
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         std::fs::write(&path, b"short").unwrap();
         assert!(matches!(ResetKey::load(dir.path()), Err(NetError::BadResetKey)));
+    }
+
+    /// One end of a connection, which ends without a word as a killed process does.
+    fn serve_and_die(config: EndpointConfig, server: quinn::ServerConfig, socket: UdpSocket) {
+        // On one thread nothing runs after the end of the block, so no goodbye is sent.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let runtime = Arc::new(quinn::TokioRuntime);
+            let endpoint = quinn::Endpoint::new(config, Some(server), socket, runtime).unwrap();
+            let connection = endpoint.accept().await.unwrap().await.unwrap();
+            // The other end has heard of us once it has our bytes.
+            let mut stream = connection.accept_bi().await.unwrap();
+            stream.0.write_all(b"here").await.unwrap();
+            stream.0.finish().unwrap();
+            stream.0.stopped().await.unwrap();
+        });
+    }
+
+    #[tokio::test]
+    async fn a_node_that_was_killed_resets_its_old_connections_when_it_is_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let cluster = gaggle_wire::ClusterName::parse("prod").unwrap();
+        crate::cert::init(dir.path(), &cluster).unwrap();
+        let paths = crate::cert::node(dir.path(), gaggle_wire::NodeId(1)).unwrap();
+        let credentials = NodeCredentials::load(&paths).unwrap();
+        let local = "127.0.0.1:0".parse().unwrap();
+        let bound = bind(local).unwrap();
+        let dialler = quinn::Endpoint::client(local).unwrap();
+        let mut patient = dial_config(&credentials).unwrap();
+        let mut transport = transport();
+        transport.keep_alive_interval(Some(Duration::from_millis(50)));
+        patient.transport_config(Arc::new(transport));
+        let first = {
+            let config = endpoint_config(dir.path()).unwrap();
+            let server = server_config(&credentials).unwrap();
+            std::thread::spawn(move || serve_and_die(config, server, bound.socket))
+        };
+        let name = credentials.server_name();
+        let connecting = dialler.connect_with(patient, bound.address, &name).unwrap();
+        let connection = connecting.await.unwrap();
+        let (mut send, mut receive) = connection.open_bi().await.unwrap();
+        send.write_all(b"there").await.unwrap();
+        assert_eq!(receive.read_to_end(100).await.unwrap(), b"here");
+        tokio::task::spawn_blocking(|| first.join().unwrap()).await.unwrap();
+        let again = bind(bound.address).unwrap();
+        let config = endpoint_config(dir.path()).unwrap();
+        let server = server_config(&credentials).unwrap();
+        let runtime = Arc::new(quinn::TokioRuntime);
+        let _back = quinn::Endpoint::new(config, Some(server), again.socket, runtime).unwrap();
+        assert_eq!(connection.closed().await, quinn::ConnectionError::Reset);
     }
 
     #[test]

@@ -152,7 +152,9 @@ async fn a_client_that_reads_nothing_is_closed_before_it_fills_the_memory() {
     let mut raw = Raw::greeted(&house, &server).await;
     let name = gaggle_wire::QueueName::parse("large").unwrap();
     raw.ask(2, Request::Consume { queue: name, visibility_ms: None, credit: 1000 }, &[]).await;
-    assert_eq!(raw.closed().await, code(Close::NotReading));
+    // The word of the reason may be lost in the flood; that the connection is gone is not.
+    raw.connection.closed().await;
+    assert_eq!(server.closes().of(Close::NotReading), 1);
     // What it was given goes to others.
     let got = queue.receive(1, Duration::from_secs(5)).await.unwrap();
     assert_eq!(got.len(), 1);

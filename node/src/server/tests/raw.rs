@@ -1,6 +1,8 @@
 //! A client of bare frames, for tests that no well-behaved client can make.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use gaggle_client::tls;
@@ -23,7 +25,10 @@ pub(super) struct Raw {
 pub(super) async fn dial(house: &House, server: &Server, alpn: &[u8]) -> (Endpoint, Connection) {
     let credentials = house.credentials(&format!("raw-{}", unique()));
     let endpoint = Endpoint::client(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
-    let config = credentials.client_config(alpn).unwrap();
+    let mut config = credentials.client_config(alpn).unwrap();
+    let mut transport = quinn::TransportConfig::default();
+    transport.keep_alive_interval(Some(Duration::from_millis(100)));
+    config.transport_config(Arc::new(transport));
     let address = server.addresses().listen;
     let name = credentials.server_name();
     let connection = endpoint.connect_with(config, address, &name).unwrap().await.unwrap();
