@@ -48,7 +48,11 @@ pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
     let story = Story { json: args.json };
     story.tell(format!("starting {} nodes in {}", args.nodes, dir.path().display()))?;
     let (cluster, client) = local::start_on_free_ports(dir.path(), usize::from(args.nodes)).await?;
-    let change = SettingsChange { confirms: Some(2), ..SettingsChange::default() };
+    let change = SettingsChange {
+        confirms: Some(2),
+        visibility_timeout_ms: Some(VISIBILITY_MS),
+        ..SettingsChange::default()
+    };
     let created = client.create_queue(QUEUE, change).await;
     created.map_err(|error| Failure::of("cannot create the queue of the demo", &error))?;
     story.tell(format!("sending {} lines, receiving at the same time", bodies.len()))?;
@@ -280,6 +284,9 @@ const VICTIM: usize = 1;
 const UNDER_WAY_MAX: usize = 64;
 /// Long enough that the others notice, short enough to watch.
 const RESTART_AFTER: Duration = Duration::from_secs(2);
+/// What the killed node's consumers had in hand comes again after so long: soon enough to watch,
+/// far longer than a line is in hand.
+const VISIBILITY_MS: u64 = 10_000;
 /// Longer than every lease of this queue: after that nothing comes by itself any more.
 const PATIENCE: Duration = Duration::from_secs(45);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
