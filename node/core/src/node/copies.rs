@@ -144,12 +144,7 @@ impl Node {
     }
 
     /// Has the list of a message as it is known now in its row.
-    pub(super) fn rewrite_list(
-        &mut self,
-        id: PartitionId,
-        row: &StoredRow,
-        effects: &mut Effects,
-    ) {
+    pub(super) fn rewrite_list(&mut self, id: PartitionId, row: &StoredRow, effects: &mut Effects) {
         let StoredRow { key, message, .. } = row;
         let Some(partition) = self.partitions.get(&id) else { return };
         let list = partition.lists.of(key.stamp.process, message.label.number);

@@ -141,8 +141,9 @@ impl Node {
             Question::Open(_, numbers) => Some(numbers.clone()),
             Question::Resend(new) => {
                 let processes = partitions.iter().flat_map(|inventory| &inventory.processes);
-                for (_, _, buried) in processes {
+                for (_, held, buried) in processes {
                     new.gone.merge(buried);
+                    new.held.entry(peer).or_default().merge(held);
                 }
                 None
             }
@@ -355,7 +356,8 @@ impl Node {
         let me = self.config.node;
         let rule = self.rule(now, id.0);
         let Some(partition) = self.partitions.get(&id) else { return };
-        let all = partition.lists.listed().into_iter().all(|node| node == me || answered.contains(&node));
+        let all =
+            partition.lists.listed().into_iter().all(|node| node == me || answered.contains(&node));
         if rule.lone || !all {
             return;
         }

@@ -1,5 +1,6 @@
 //! Where each request and each envelope goes.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gaggle_wire::{NodeId, QueueId, QueueName, RECEIVE_MAX, Refusal, Request, Response};
@@ -66,8 +67,8 @@ impl Node {
             Request::PurgeQueue { name } => self.purge_queue(now, reply, &name, effects),
             Request::Send { queue, partition, attempt, within_ms, labels } => {
                 let within = Duration::from_millis(u64::from(within_ms));
-                let (id, gone) = ((queue, partition), Ranges::default());
-                let new = NewSend { reply, id, attempt, within, labels, gone };
+                let (id, gone, held) = ((queue, partition), Ranges::default(), BTreeMap::new());
+                let new = NewSend { reply, id, attempt, within, labels, gone, held };
                 self.send_requested(now, new, effects);
             }
             Request::Receive { queue, max, wait_ms, visibility_ms } => {

@@ -1,5 +1,6 @@
 //! Sends, at their coordinator: check, stamp, place, count, answer.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gaggle_wire::{Attempt, Label, NodeId, Refusal, Response, SEND_MAX, Stamp, VISIBILITY_MAX_MS};
@@ -29,6 +30,8 @@ pub(super) struct NewSend {
     pub(super) labels: Vec<Label>,
     /// Numbers of those that are known to be gone.
     pub(super) gone: Ranges,
+    /// Numbers of those that other nodes said they hold.
+    pub(super) held: BTreeMap<NodeId, Ranges>,
 }
 
 impl Node {
@@ -112,6 +115,7 @@ impl Node {
             within: new.within,
             labels: new.labels.clone(),
             gone: Ranges::default(),
+            held: BTreeMap::new(),
         };
         let kind = Question::Resend(Box::new(new));
         let deadline = now.mono.plus(ASK_WITHIN);
@@ -151,9 +155,32 @@ impl Node {
         holders
     }
 
+    /// The nodes that have all of a batch already, if they are enough: a message that is sent again
+    /// goes to no further host, who would take it for a new one (P3, P11).
+    fn holding(
+        &self,
+        sending: &Sending,
+        mut held: BTreeMap<NodeId, Ranges>,
+    ) -> Option<Vec<NodeId>> {
+        let process = sending.labels.first()?.stamp.process;
+        let own = self.partitions.get(&sending.partition).and_then(|p| p.known.of(process));
+        if let Some(own) = own.filter(|_| !held.is_empty()) {
+            held.insert(self.config.node, own.held.clone());
+        }
+        let has_all = |held: &Ranges| sending.labels.iter().all(|l| held.contains(l.number));
+        held.retain(|node, held| self.sessions.reaches(*node) && has_all(held));
+        if held.len() < usize::from(sending.confirms) {
+            return None;
+        }
+        let mut holders: Vec<NodeId> = held.into_keys().collect();
+        let (queue, partition) = sending.partition;
+        rendezvous::order(Slot::of(queue, partition), &mut holders);
+        Some(holders)
+    }
+
     /// Places a send and starts it.
     pub(super) fn send_on(&mut self, now: Now, new: NewSend, effects: &mut Effects) {
-        let NewSend { reply, id, within, labels, gone, .. } = new;
+        let NewSend { reply, id, within, labels, gone, held, .. } = new;
         let Some(entry) = self.table.live(id.0) else {
             let queue = id.0.to_string();
             effects.answer(reply, Response::Refused(Refusal::QueueNotFound { queue }));
@@ -187,6 +214,9 @@ impl Node {
             && let Some(of) = known.of(process)
         {
             sending.leave_out(&of.gone);
+        }
+        if let Some(holding) = self.holding(&sending, held) {
+            sending.holders = holding;
         }
         if !sending.labels.is_empty() {
             self.spread(now, batch, &mut sending, effects);

@@ -216,7 +216,10 @@ mod tests {
         assert_eq!(lists.merge(&nodes(&[2, 3]), &named), [(P, Ranges::of(3, 9))]);
         assert!(lists.merge(&nodes(&[2, 3]), &named).is_empty(), "merging again changes nothing");
         assert_eq!(lists.of(P, 2), Some(short));
-        assert_eq!(lists.nodes_of(&[(P, Ranges::of(9, 9))]), nodes(&[1, 2, 3]).into_iter().collect());
+        assert_eq!(
+            lists.nodes_of(&[(P, Ranges::of(9, 9))]),
+            nodes(&[1, 2, 3]).into_iter().collect()
+        );
         let told = lists.told(Told::Except(lists.nodes(short)));
         assert_eq!(told.len(), 1);
         assert_eq!(told[0].1, [(P, Ranges::of(3, 9))]);

@@ -62,6 +62,31 @@ fn what_arrives_during_a_read_is_not_missed() {
 }
 
 #[test]
+fn what_finds_no_room_while_a_page_is_read_is_left_to_the_disk() {
+    let mut p = partition();
+    let heads: Vec<Head> = (0..10).map(|time| head(&mut p, time)).collect();
+    p.window.start_reading();
+    p.window.read(heads[4..6].to_vec(), Reach::Until(stamp(5)), 3);
+    p.window.start_reading();
+    for at in [1, 2] {
+        p.window.arrive(heads[at].clone(), 3);
+    }
+    assert_eq!(times(&p.window), [1, 2, 4], "the window is full");
+    p.window.read(heads[6..8].to_vec(), Reach::End, 3);
+    assert_eq!(times(&p.window), [1, 2, 4]);
+    assert_eq!(p.window.reach(), Reach::Until(stamp(4)), "what was cut off is read again");
+
+    p.window = Window::default();
+    p.window.start_reading();
+    for at in [6, 7, 8, 9, 5] {
+        p.window.arrive(heads[at].clone(), 3);
+    }
+    p.window.read(vec![heads[3].clone()], Reach::End, 9);
+    assert_eq!(times(&p.window), [3, 5, 6, 7]);
+    assert_eq!(p.window.reach(), Reach::Until(stamp(7)));
+}
+
+#[test]
 fn a_full_window_leaves_its_end_to_the_disk() {
     let mut p = partition();
     let heads: Vec<Head> = (0..10).map(|time| head(&mut p, time)).collect();

@@ -44,7 +44,7 @@ pub(crate) struct Window {
     reach: Reach,
     /// What arrived while a page is being read.
     beside: Option<BTreeMap<Stamp, Head>>,
-    /// The first that arrived then and found no room.
+    /// The first that found no room meanwhile.
     left_out: Option<Stamp>,
 }
 
@@ -126,10 +126,13 @@ impl Window {
             if beside.len() > max
                 && let Some((stamp, _)) = beside.pop_last()
             {
-                let before = self.left_out.unwrap_or(stamp);
-                self.left_out = Some(before.min(stamp));
+                self.leave_out(stamp);
             }
         }
+    }
+
+    fn leave_out(&mut self, stamp: Stamp) {
+        self.left_out = Some(self.left_out.map_or(stamp, |before| before.min(stamp)));
     }
 
     /// Starts to read the next page; after which stamp, or from the start.
@@ -146,29 +149,34 @@ impl Window {
     /// A page was read: these heads, up to this reach.
     pub(crate) fn read(&mut self, heads: Vec<Head>, reach: Reach, max: usize) {
         let beside = self.beside.take().unwrap_or_default();
-        // What found no room is left to the disk, with all behind it.
-        let last = beside.last_key_value().map_or(Stamp::ZERO, |(stamp, _)| *stamp);
-        let reach = match (self.left_out.take(), reach) {
-            (Some(_), Reach::End) => Reach::Until(last),
-            (Some(out), Reach::Until(reach)) if reach >= out => Reach::Until(last),
-            _ => reach,
-        };
-        self.reach = reach;
+        // What found no room meanwhile is left to the disk, with all behind it.
+        let out = self.left_out.take();
         for head in heads.into_iter().chain(beside.into_values()) {
+            let stamp = head.label.stamp;
             let within = match reach {
-                Reach::Until(reach) => head.label.stamp <= reach,
+                Reach::Until(reach) => stamp <= reach,
                 Reach::End | Reach::Cold => true,
             };
-            if within {
-                self.ready.entry(head.label.stamp).or_insert(head);
+            if within && out.is_none_or(|out| stamp < out) {
+                self.ready.entry(stamp).or_insert(head);
             }
         }
+        let last = self.ready.last_key_value().map_or(Stamp::ZERO, |(stamp, _)| *stamp);
+        self.reach = match (out, reach) {
+            (Some(out), Reach::Until(reach)) if reach < out => Reach::Until(reach),
+            (Some(_), _) => Reach::Until(last),
+            (None, reach) => reach,
+        };
         self.cut(max);
     }
 
     fn cut(&mut self, max: usize) {
         while self.ready.len() > max {
-            self.ready.pop_last();
+            let popped = self.ready.pop_last();
+            if let (Some((stamp, _)), true) = (popped, self.is_reading()) {
+                // The page that is being read lies behind it.
+                self.leave_out(stamp);
+            }
             let last = self.ready.last_key_value().map_or(Stamp::ZERO, |(stamp, _)| *stamp);
             self.reach = Reach::Until(last);
         }
