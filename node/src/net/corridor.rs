@@ -74,8 +74,10 @@ impl Link {
 
 /// The first frame of a stream says which one it is.
 #[derive(Debug, Serialize, Deserialize)]
-enum Opening {
+pub(crate) enum Opening {
+    /// What is said in sessions; and who is there.
     Control(Box<PeerHello>),
+    /// What carries contents.
     Copies,
 }
 

@@ -2,6 +2,7 @@
 
 mod disk;
 mod hostile;
+mod links;
 mod raw;
 mod served;
 

@@ -89,3 +89,44 @@ async fn three_nodes_hold_copies_for_each_other() {
         server.stop().await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn a_content_that_rots_on_disk_is_not_delivered_and_the_others_are() {
+    let house = House::new();
+    let server = house.start(1, &[]).await;
+    let client = Client::connect_with(house.options(&server, "a")).await.unwrap();
+    client.create_queue("orders", SettingsChange::default()).await.unwrap();
+    let queue = client.queue("orders").unwrap();
+    for body in ["a body that rots", "a body that stays"] {
+        queue.send(body).await.unwrap();
+    }
+    client.close().await;
+    server.stop().await.unwrap();
+    let path = house.path().join("data-1").join("store.redb");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let needle = b"a body that rots";
+    let found = |window: &[u8]| window == needle;
+    let places: Vec<usize> = bytes
+        .windows(needle.len())
+        .enumerate()
+        .filter(|(_, w)| found(w))
+        .map(|(at, _)| at)
+        .collect();
+    assert!(!places.is_empty());
+    for place in places {
+        bytes[place] ^= 1;
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let server = house.start(1, &[]).await;
+    let client = Client::connect_with(house.options(&server, "b")).await.unwrap();
+    let queue = client.queue("orders").unwrap();
+    let mut got = Vec::new();
+    while got.is_empty() {
+        got = queue.receive(10, Duration::from_secs(5)).await.unwrap();
+    }
+    let bodies: Vec<&[u8]> = got.iter().map(gaggle_client::Delivery::body).collect();
+    assert_eq!(bodies, [&b"a body that stays"[..]]);
+    drop(got);
+    client.close().await;
+    server.stop().await.unwrap();
+}
