@@ -50,7 +50,7 @@ fn step(number: u64) -> Vec<Change> {
 /// What is there after so many steps.
 fn after(steps: u64) -> Rows {
     let all = (0..steps * 12).map(message);
-    let stays = |time: u64| time % 3 != 0 || time >= steps.saturating_sub(1) * 12;
+    let stays = |time: u64| !time.is_multiple_of(3) || time >= steps.saturating_sub(1) * 12;
     all.filter(|(key, ..)| stays(key.stamp.time)).map(|(key, _, content)| (key, content)).collect()
 }
 

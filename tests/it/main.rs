@@ -11,6 +11,7 @@ mod cut;
 mod delivery;
 mod dev;
 mod disk;
+mod door;
 mod memory;
 mod tidy;
 

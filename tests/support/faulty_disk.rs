@@ -192,11 +192,11 @@ impl Platter {
     /// Some of what was not synced becomes durable, and the rest never will.
     fn lose_some(&mut self) {
         let mut changes = std::mem::take(&mut self.unsynced);
-        let lengths = changes.iter().filter_map(|change| match change {
+        let mut lengths = changes.iter().filter_map(|change| match change {
             Change::Length(length) => Some(*length),
             Change::Write { .. } => None,
         });
-        if let Some(length) = lengths.last()
+        if let Some(length) = lengths.next_back()
             && self.chance(2)
         {
             self.durable.resize(length, 0);
