@@ -179,18 +179,18 @@ impl Spreading {
 }
 
 impl foca::BroadcastHandler<Identity> for Spreading {
-    type Key = Topic;
+    type Key = Whose;
     type Error = NotANotice;
 
     fn receive_item(
         &mut self,
         data: &[u8],
         sender: Option<&Identity>,
-    ) -> Result<Option<Topic>, NotANotice> {
+    ) -> Result<Option<Whose>, NotANotice> {
         let notice = Notice::decode(data)?;
         // Nobody but this node says what this node is.
         if sender.is_none() || notice.node == self.me {
-            return Ok(sender.is_none().then_some(Topic(notice.node)));
+            return Ok(sender.is_none().then_some(Whose(notice.node)));
         }
         let known = self.passed_on.get(&notice.node).copied();
         let is_news = known.is_none_or(|edition| edition < notice.edition);
@@ -198,21 +198,21 @@ impl foca::BroadcastHandler<Identity> for Spreading {
             return Ok(None);
         }
         self.passed_on.insert(notice.node, notice.edition);
-        Ok(Some(Topic(notice.node)))
+        Ok(Some(Whose(notice.node)))
     }
 }
 
 /// Whose profile a broadcast carries: a newer one takes the place of an older one.
 #[derive(Debug)]
-pub(super) struct Topic(NodeId);
+pub(super) struct Whose(NodeId);
 
-impl foca::Invalidates for Topic {
+impl foca::Invalidates for Whose {
     fn invalidates(&self, other: &Self) -> bool {
         self.0 == other.0
     }
 }
 
-/// What DESIGN grants a custom broadcast; several fit beside the updates of one packet.
+/// What a custom broadcast may take; several fit beside the updates of one packet.
 pub(super) const NOTICE_SIZE_MAX: usize = 300;
 const LAYOUT: u8 = 1;
 
