@@ -5,7 +5,7 @@
 //! says at the start what is open for the other (tombstones, then its *mark*; what it holds, so
 //! that missing copies are made up), and *yields*: stops handing out what the other precedes it
 //! on. So of hosts that can talk to each other exactly one hands out a message, nobody is
-//! elected, and on its death the next goes on (custody, DESIGN 4.6). The rules are those that
+//! elected, and on its death the next goes on (custody). The rules are those that
 //! `may_serve` spells out; they are kept per pair of nodes and applied to whole holder lists.
 //!
 //! Invariants: at most one session per node; what comes from an ended session is dropped by the
