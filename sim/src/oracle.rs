@@ -215,7 +215,7 @@ impl Oracle {
             }
         }
         match (self.weather, fate.deleted) {
-            (Weather::Calm, Some(at)) if at + SLACK < now => {
+            (Weather::Calm, Some(at)) if at + TOLD < now => {
                 found.push(format!("P4: {} is delivered after its delete", show(name)));
             }
             (Weather::Healed(_), _) if self.lone && fate.sends > 1 => {}

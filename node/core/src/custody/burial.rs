@@ -266,6 +266,12 @@ impl Burials {
             for block in self.told.remove(&(from, *batch)).unwrap_or_default() {
                 if let Some(block) = self.blocks.get_mut(&block) {
                     block.known.extend(known.iter().copied());
+                    let lacking = |node: &NodeId| !block.known.contains(node);
+                    if block.record.holders.iter().any(lacking) {
+                        // The coordinator could not reach somebody, perhaps the custodian: this
+                        // node may, and tries at its next look.
+                        block.pushed = Mono(0);
+                    }
                 }
             }
         }

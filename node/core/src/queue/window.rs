@@ -64,9 +64,10 @@ impl Window {
         self.ready.len()
     }
 
-    /// Whether this one is ready.
+    /// Whether this one is ready, or will be once the page is here.
     pub(crate) fn contains(&self, stamp: Stamp) -> bool {
-        self.ready.contains_key(&stamp)
+        let beside = self.beside.as_ref().is_some_and(|beside| beside.contains_key(&stamp));
+        beside || self.ready.contains_key(&stamp)
     }
 
     /// The first one.
@@ -86,10 +87,8 @@ impl Window {
 
     /// Takes this one out.
     pub(crate) fn remove(&mut self, stamp: Stamp) -> Option<Head> {
-        if let Some(beside) = &mut self.beside {
-            beside.remove(&stamp);
-        }
-        self.ready.remove(&stamp)
+        let beside = self.beside.as_mut().and_then(|beside| beside.remove(&stamp));
+        self.ready.remove(&stamp).or(beside)
     }
 
     /// Takes out what is not held any more.
