@@ -104,6 +104,13 @@ impl Actor {
         }
     }
 
+    /// A node says that it does not serve, or no more.
+    pub(crate) fn unready(&mut self, node: usize, desk: &mut Desk<'_>) {
+        if let Self::Consumer(consumer) = self {
+            consumer.unready(node, desk);
+        }
+    }
+
     pub(crate) fn lost(&mut self, node: usize, desk: &mut Desk<'_>) {
         match self {
             Self::Hand(hand) => hand.lost = true,

@@ -47,7 +47,6 @@ pub(crate) struct Consumer {
     work: VecDeque<(u64, Receipt)>,
     deletes: BTreeMap<u64, (u64, Vec<Receipt>)>,
     woken_at: u64,
-    stopped: bool,
 }
 
 impl Consumer {
@@ -62,7 +61,6 @@ impl Consumer {
             work: VecDeque::new(),
             deletes: BTreeMap::new(),
             woken_at: 0,
-            stopped: false,
         }
     }
 
@@ -71,10 +69,23 @@ impl Consumer {
         (self.habits.forgets, self.habits.releases) = (0, 0);
     }
 
-    /// It receives no more.
-    pub(crate) fn stop(&mut self, desk: &mut Desk<'_>) {
-        self.stopped = true;
-        self.leave(desk);
+    /// Its node does not serve: a stream is stopped, with what was taken, and begun elsewhere.
+    pub(crate) fn unready(&mut self, node: usize, desk: &mut Desk<'_>) {
+        let (Some(consumer), Mode::Stream { .. }) = (self.open, self.habits.mode) else { return };
+        if node != self.node {
+            return;
+        }
+        let number = self.next_request();
+        let taken = self.received;
+        desk.ask(node, number, Request::StopConsume { consumer, taken });
+        self.open = None;
+        self.received = 0;
+        let others: Vec<usize> = desk.up.iter().copied().filter(|at| *at != node).collect();
+        if !others.is_empty() {
+            let at = desk.within((0, others.len() as u64 - 1));
+            self.node = others[usize::try_from(at).expect("nodes are few")];
+        }
+        self.plan_wake(desk);
     }
 
     /// It dies with all it has.
@@ -121,14 +132,14 @@ impl Consumer {
     fn plan_wake(&mut self, desk: &mut Desk<'_>) {
         let due = self.work.iter().map(|(due, _)| *due).min();
         let late = self.deletes.values().map(|(at, _)| at + PATIENCE).min();
-        let retry = (self.open.is_none() && !self.stopped).then_some(desk.now + PAUSE);
+        let retry = self.open.is_none().then_some(desk.now + PAUSE);
         if let Some(at) = [due, late, retry].into_iter().flatten().min() {
             desk.acts.push(Act::Wake { at: at.max(desk.now + 1) });
         }
     }
 
     fn receive(&mut self, desk: &mut Desk<'_>) {
-        if self.open.is_some() || self.stopped {
+        if self.open.is_some() {
             return;
         }
         if !desk.up.contains(&self.node) {
@@ -202,6 +213,12 @@ impl Consumer {
                         let next = self.next_request();
                         desk.ask(node, next, credit);
                     }
+                }
+            }
+            Response::Deliveries { deliveries } => {
+                // They crossed the end of their stream: the node gives them back.
+                for delivery in deliveries {
+                    desk.oracle.lease_ended(&delivery.receipt);
                 }
             }
             Response::Deleted(results) => self.deleted(number, &results, desk.now),

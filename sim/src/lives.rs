@@ -158,6 +158,14 @@ impl World {
         each.collect::<Vec<_>>().join("; ")
     }
 
+    /// The sum of a counter over all nodes.
+    pub fn counted(&mut self, counter: &str) -> u64 {
+        let Response::Status(status) = self.call(0, Request::Status) else { return 0 };
+        let reports = status.members.iter().filter_map(|member| member.report.as_ref());
+        let counters = reports.flat_map(|report| &report.counters);
+        counters.filter(|(name, _)| name == counter).map(|(_, count)| count).sum()
+    }
+
     /// Messages on the disk of a node.
     #[must_use]
     pub fn stored(&self, at: usize) -> usize {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, Subcommand};
-use gaggle_sim::storm::{self, Outcome};
 use gaggle_sim::Detail;
+use gaggle_sim::storm::{self, Outcome};
 
 /// The simulator of Gaggle: whole clusters in virtual time, from one seed.
 #[derive(Parser)]

@@ -175,8 +175,9 @@ impl Network {
     fn ends(&self, from: usize, to: usize) -> Vec<(u64, usize)> {
         let mut found = Vec::new();
         for (link, ends) in &self.links {
-            let hears =
-                |end: &usize| ends[*end].node == to && ends[1 - *end].node == from && ends[*end].open;
+            let hears = |end: &usize| {
+                ends[*end].node == to && ends[1 - *end].node == from && ends[*end].open
+            };
             found.extend((0..2).filter(hears).map(|end| (*link, end)));
         }
         found

@@ -80,7 +80,6 @@ pub struct Oracle {
 enum Asked {
     Send(QueueId, u16, Vec<Label>),
     Delete(Vec<Receipt>),
-    Release(Vec<Receipt>),
 }
 
 impl Oracle {
@@ -118,7 +117,7 @@ impl Oracle {
                 for receipt in receipts {
                     self.lease_ended(receipt);
                 }
-                Asked::Release(receipts.clone())
+                return;
             }
             _ => return,
         };
@@ -252,7 +251,7 @@ impl Oracle {
     }
 
     /// A rule of the queue may take these from now on.
-    pub(crate) fn excuse(&mut self, queue: QueueId) {
+    pub fn excuse(&mut self, queue: QueueId) {
         for (name, fate) in &mut self.fates {
             if name.0 == queue {
                 fate.excused = true;
@@ -331,7 +330,10 @@ fn name_of(receipt: &Receipt) -> FullName {
 }
 
 fn show((queue, partition, process, number): FullName) -> String {
-    format!("message {number} of {process} in partition {partition} of {}", queue.0.time % 1_000_000)
+    format!(
+        "message {number} of {process} in partition {partition} of {}",
+        queue.0.time % 1_000_000
+    )
 }
 
 /// How long a tombstone may take in sessions that are open (P4), and the delivery on its way.

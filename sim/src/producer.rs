@@ -102,8 +102,7 @@ impl Producer {
         self.left -= count;
         let labels = (0..count).map(|_| self.label(desk.now, partition)).collect();
         let now = desk.now;
-        let parcel =
-            Parcel { partition, labels, first_at: now, sent_at: now, node, done: false };
+        let parcel = Parcel { partition, labels, first_at: now, sent_at: now, node, done: false };
         self.ask(parcel.clone(), Attempt::First, desk);
         if let (true, Some(node)) = (desk.chance(self.plan.twice), desk.any_node()) {
             self.ask(Parcel { node, ..parcel }, Attempt::Again, desk);

@@ -31,7 +31,6 @@ pub(crate) struct Town {
 struct Connection {
     actor: usize,
     node: usize,
-    life: u64,
     /// When the last request arrives, and the last answer.
     arrives: (u64, u64),
 }
@@ -41,6 +40,7 @@ struct Connection {
 pub(crate) enum News {
     Answer { client: ClientId, number: u64, response: Box<Response> },
     Lost { node: usize },
+    Unready { node: usize },
     Wake,
 }
 
@@ -113,13 +113,8 @@ impl World {
     ) -> T {
         let up: Vec<usize> =
             (0..self.processes.len()).filter(|at| self.processes[*at].node.is_some()).collect();
-        let mut desk = Desk {
-            now: self.now,
-            rng: &mut self.rng,
-            oracle: &mut self.oracle,
-            up: &up,
-            acts: Vec::new(),
-        };
+        let (now, rng, oracle) = (self.now, &mut self.rng, &mut self.oracle);
+        let mut desk = Desk { now, rng, oracle, up: &up, acts: Vec::new() };
         let result = work(&mut self.town.actors[actor], &mut desk);
         let acts = desk.acts;
         self.play(actor, acts);
@@ -129,6 +124,7 @@ impl World {
     pub(crate) fn client_news(&mut self, actor: usize, news: News) {
         match news {
             News::Wake => self.at_desk(actor, Actor::wake),
+            News::Unready { node } => self.at_desk(actor, |actor, desk| actor.unready(node, desk)),
             News::Lost { node } => self.at_desk(actor, |actor, desk| actor.lost(node, desk)),
             News::Answer { client, number, response } => {
                 let Some(connection) = self.town.connections.get(&client) else { return };
@@ -185,7 +181,7 @@ impl World {
         let client = ClientId(self.town.next);
         let life = self.processes[node].life;
         let at = self.now + self.draw(self.options.delay);
-        let connection = Connection { actor, node, life, arrives: (at, 0) };
+        let connection = Connection { actor, node, arrives: (at, 0) };
         self.town.connections.insert(client, connection);
         self.town.by_place.insert((actor, node), client);
         let event = Event::ClientOpened(client);
@@ -205,11 +201,19 @@ impl World {
         self.at(at, Happening::Client(actor, news));
     }
 
-    /// A node tells its clients of the members: those that stream from a draining node leave it.
+    /// A node tells its clients of the members: those that stream from a node that does not serve
+    /// leave it.
     pub(crate) fn welcome(&mut self, at: usize, welcome: &Welcome) {
         let own = welcome.members.iter().find(|member| member.node == welcome.node);
-        let _ready = own.is_some_and(|member| member.standing == Standing::Ready);
-        let _ = at;
+        if own.is_some_and(|member| member.standing == Standing::Ready) {
+            return;
+        }
+        let here = self.town.connections.values().filter(|connection| connection.node == at);
+        let actors: Vec<usize> = here.map(|connection| connection.actor).collect();
+        for actor in actors {
+            let when = self.now + self.draw(self.options.delay);
+            self.at(when, Happening::Client(actor, News::Unready { node: at }));
+        }
     }
 
     /// A process is gone, and every connection of clients with it.

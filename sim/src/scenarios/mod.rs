@@ -1,3 +1,9 @@
 //! Scenarios: written by hand, small, each about one thing that must hold.
 
+mod cut;
+mod deleting;
+mod flow;
 mod forming;
+mod leases;
+mod restart;
+mod support;

@@ -222,6 +222,12 @@ impl Node {
             } else if purged.is_some_and(|purged| purged < merged.purged) {
                 self.drop_purged(merged.id, effects);
             }
+            let twins = self.table.named(&merged.name);
+            if twins.iter().any(|entry| entry.id == merged.id) {
+                for twin in twins.iter().filter(|entry| entry.id != merged.id) {
+                    self.reception.join(twin.id, merged.id);
+                }
+            }
             self.reception.touch(merged.id);
             changed.push(merged);
         }

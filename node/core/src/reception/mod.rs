@@ -66,6 +66,19 @@ impl Reception {
         self.waiters.insert(id, waiter);
     }
 
+    /// Another queue of the same name has come to light: whoever waits for the one waits for both.
+    pub(crate) fn join(&mut self, known: QueueId, other: QueueId) {
+        for id in self.waiting(known).collect::<Vec<_>>() {
+            if let Some(waiter) = self.waiters.get_mut(&id)
+                && !waiter.queues.contains(&other)
+            {
+                waiter.queues.push(other);
+                self.by_queue.entry(other).or_default().push_back(id);
+                self.touched.insert(other);
+            }
+        }
+    }
+
     /// Somebody has what it wanted, or is gone.
     pub(crate) fn leave(&mut self, id: WaiterId) -> Option<Waiter> {
         let waiter = self.waiters.remove(&id)?;

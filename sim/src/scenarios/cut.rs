@@ -1,0 +1,87 @@
+//! A cut through the cluster: both sides go on as far as their queue allows, and after it heals
+//! nothing is lost and what was deleted stays so.
+
+use gaggle_wire::{Refusal, Request, Response, SettingsChange};
+
+use super::support::{
+    MS, SECOND, create, delete, drained, formed, labels, name, one_partition, received, sent,
+};
+use crate::oracle::Weather;
+
+#[test]
+fn both_sides_of_a_cut_go_on_and_what_they_deleted_stays_deleted() {
+    let mut world = formed(3, 51);
+    let queue = create(&mut world, SettingsChange { at_least: Some(1), ..one_partition() });
+    let before = labels(&world, 7, 1, 10);
+    sent(&mut world, 0, &queue, &before);
+    world.run(SECOND);
+    world.oracle.weather = Weather::Storm;
+    world.isolate(2);
+    world.run(15 * SECOND);
+    for (node, process) in [(0, 8), (2, 9)] {
+        let own = labels(&world, process, 1, 10);
+        sent(&mut world, node, &queue, &own);
+        let came = received(&mut world, node, 2000);
+        assert_eq!(came.len(), 20, "each side serves what it holds");
+        let some = came.iter().filter(|delivery| delivery.label.number <= 5);
+        delete(&mut world, node, some.map(|delivery| delivery.receipt.clone()).collect());
+    }
+    world.heal_all();
+    assert!(world.run_until(30 * SECOND, |world| world.is_whole(3)));
+    world.run(100 * MS);
+    world.oracle.weather = Weather::Healed(world.now());
+    world.run(31 * SECOND);
+    let mut left = drained(&mut world, 1);
+    left.sort_unstable();
+    let expected: Vec<u64> = (6..=10).flat_map(|number| [number; 3]).collect();
+    assert_eq!(left, expected, "P1, P4");
+}
+
+#[test]
+fn the_minority_refuses_what_it_may_not_confirm() {
+    let mut world = formed(3, 52);
+    let queue = create(&mut world, one_partition());
+    world.isolate(2);
+    world.run(10 * SECOND);
+    let one = labels(&world, 7, 1, 1);
+    let refused = world.call(2, super::support::send(&queue, &one, gaggle_wire::Attempt::First));
+    assert!(matches!(refused, Response::Refused(Refusal::NotEnoughHosts { .. })), "{refused:?}");
+    assert_eq!(sent(&mut world, 0, &queue, &one).copies, 2);
+    world.heal_all();
+    assert!(world.run_until(30 * SECOND, |world| world.is_whole(3)));
+    assert_eq!(drained(&mut world, 2), [1]);
+}
+
+#[test]
+fn a_queue_that_both_sides_made_is_one_queue() {
+    let mut world = formed(3, 53);
+    world.oracle.weather = Weather::Storm;
+    world.isolate(2);
+    world.run(10 * SECOND);
+    let change = SettingsChange { at_least: Some(1), ..one_partition() };
+    for (node, process) in [(0, 7), (2, 8)] {
+        let made = world.call(node, Request::CreateQueue { name: name(), change });
+        let Response::Queue(queue) = made else { panic!("{made:?}") };
+        let own = labels(&world, process, 1, 3);
+        sent(&mut world, node, &queue, &own);
+    }
+    let waiter = world.hand();
+    let asked = world.ask(waiter, 1, super::support::receive(10, 60_000));
+    world.run(SECOND);
+    assert_eq!(world.answers(waiter, asked).len(), 1);
+    let consume = Request::Consume { queue: name(), visibility_ms: None, credit: 100 };
+    let stream = world.ask(waiter, 1, consume);
+    world.run(SECOND);
+    world.heal_all();
+    assert!(world.run_until(30 * SECOND, |world| world.is_whole(3)));
+    world.run(5 * SECOND);
+    let came: usize = world
+        .answers(waiter, stream)
+        .iter()
+        .map(|(_, answer)| match answer {
+            Response::Deliveries { deliveries } => deliveries.len(),
+            other => panic!("{other:?}"),
+        })
+        .sum();
+    assert_eq!(came, 3, "P10: who waits for the name gets what the other side sent");
+}

@@ -1,0 +1,70 @@
+//! What is deleted, purged or sent again.
+
+use gaggle_wire::{Attempt, Request, Response, SendException, SettingsChange};
+
+use super::support::{
+    SECOND, create, delete, drained, formed, labels, name, one_partition, received, send, sent,
+};
+
+#[test]
+fn what_is_sent_again_is_stored_once_and_what_is_deleted_is_gone() {
+    let mut world = formed(3, 31);
+    let queue = create(&mut world, one_partition());
+    let two = labels(&world, 7, 1, 2);
+    sent(&mut world, 0, &queue, &two);
+    for node in 0..3 {
+        let again = world.call(node, send(&queue, &two, Attempt::Again));
+        let Response::Sent(batch) = again else { panic!("{again:?}") };
+        assert!(batch.exceptions.is_empty() && batch.copies >= 2, "{batch:?}");
+    }
+    world.run(SECOND);
+    assert_eq!([0, 1, 2].map(|at| world.stored(at)), [2; 3], "P11");
+    let came = received(&mut world, 1, 1000);
+    assert_eq!(came.len(), 2);
+    delete(&mut world, 2, vec![came[0].receipt.clone()]);
+    for node in 0..3 {
+        let again = world.call(node, send(&queue, &two, Attempt::Again));
+        let Response::Sent(batch) = again else { panic!("{again:?}") };
+        assert_eq!(batch.exceptions, [(0, SendException::Gone)], "P11: it is done");
+    }
+    delete(&mut world, 2, vec![came[1].receipt.clone()]);
+    world.run(SECOND);
+    assert_eq!([0, 1, 2].map(|at| world.stored(at)), [0; 3]);
+}
+
+#[test]
+fn a_purge_takes_what_was_accepted_before_and_nothing_after() {
+    let mut world = formed(3, 32);
+    let queue = create(&mut world, one_partition());
+    let before = labels(&world, 7, 1, 50);
+    sent(&mut world, 0, &queue, &before);
+    world.oracle.excuse(queue.id);
+    assert_eq!(world.call(1, Request::PurgeQueue { name: name() }), Response::Done);
+    let after = labels(&world, 7, 51, 55);
+    sent(&mut world, 2, &queue, &after);
+    assert_eq!(drained(&mut world, 0), [51, 52, 53, 54, 55]);
+    world.run(5 * SECOND);
+    assert_eq!([0, 1, 2].map(|at| world.stored(at)), [0; 3]);
+}
+
+#[test]
+fn a_queue_that_is_made_again_is_another_queue() {
+    let mut world = formed(3, 33);
+    let queue = create(&mut world, one_partition());
+    let some = labels(&world, 7, 1, 20);
+    sent(&mut world, 0, &queue, &some);
+    world.oracle.excuse(queue.id);
+    world.crash(2);
+    world.run(5 * SECOND);
+    assert_eq!(world.call(1, Request::DeleteQueue { name: name() }), Response::Done);
+    let change = SettingsChange { partitions: Some(1), ..Default::default() };
+    let again = create(&mut world, change);
+    assert_ne!(again.id, queue.id);
+    world.start(2);
+    assert!(world.run_until(20 * SECOND, |world| world.is_whole(3)));
+    let one = labels(&world, 8, 1, 1);
+    sent(&mut world, 2, &again, &one);
+    assert_eq!(drained(&mut world, 2), [1], "P13: nothing of the old queue comes back");
+    world.run(5 * SECOND);
+    assert_eq!([0, 1, 2].map(|at| world.stored(at)), [0; 3]);
+}

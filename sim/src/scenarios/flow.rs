@@ -1,0 +1,84 @@
+//! Many messages through healthy clusters: none lost, none twice, nothing left.
+
+use gaggle_wire::SettingsChange;
+
+use super::support::{SECOND, create, formed, name, one_partition};
+use crate::World;
+use crate::actor::Actor;
+use crate::consumer::{Habits, Mode};
+use crate::producer::Plan;
+
+fn plan(queue: &gaggle_wire::QueueDescription, messages: u64) -> Plan {
+    Plan {
+        queue: queue.id,
+        partitions: queue.settings.partitions,
+        messages,
+        batch: (1, 64),
+        every: (1_000_000, 20_000_000),
+        patience: 5 * SECOND,
+        window: 60 * SECOND,
+        twice: 50,
+    }
+}
+
+fn habits(node: usize, mode: Mode) -> Habits {
+    let think = (0, 5_000_000);
+    Habits { queue: name(), node, mode, think, forgets: 0, releases: 0, strays: 200 }
+}
+
+fn is_drained(world: &World, messages: usize) -> bool {
+    let deleted = world.oracle.fates().filter(|(_, fate)| fate.deleted.is_some()).count();
+    deleted == messages
+}
+
+#[test]
+fn ten_thousand_messages_and_sixteen_consumers_on_three_nodes() {
+    let mut world = formed(3, 11);
+    let queue = create(&mut world, SettingsChange::default());
+    for _ in 0..4 {
+        world.producer(plan(&queue, 2500));
+    }
+    for consumer in 0..16 {
+        let mode = if consumer % 2 == 0 {
+            Mode::Stream { credit: 32 }
+        } else {
+            Mode::Poll { max: 10, wait_ms: 20_000 }
+        };
+        world.consumer(habits(consumer % 3, mode));
+    }
+    assert!(world.run_until(120 * SECOND, |world| is_drained(world, 10_000)), "P1, P10");
+    assert_eq!(world.oracle.duplicates(), 0, "P3");
+    for counter in ["grants_given_back", "leases_expired", "sessions_ended"] {
+        assert_eq!(world.counted(counter), 0, "{counter}");
+    }
+    world.run(5 * SECOND);
+    assert_eq!([0, 1, 2].map(|at| world.stored(at)), [0; 3]);
+    // The resend window over, nothing at all is left of them.
+    world.run(130 * SECOND);
+    assert!((0..3).all(|at| world.leftovers(at).is_empty()), "{:?}", world.leftovers(0));
+}
+
+#[test]
+fn a_node_that_joins_and_one_that_is_stopped_make_no_duplicates() {
+    let mut world = World::new(crate::Options::calm(4, 12), crate::Detail::Off);
+    world.form(3);
+    let queue = create(&mut world, SettingsChange { partitions: Some(4), ..one_partition() });
+    let producers = [0, 1].map(|_| world.producer(plan(&queue, 1500)));
+    for consumer in 0..6 {
+        world.consumer(habits(consumer % 2, Mode::Stream { credit: 8 }));
+    }
+    world.run(SECOND);
+    world.start(3);
+    world.run(3 * SECOND);
+    world.drain(2);
+    assert!(world.run_until(10 * SECOND, |world| !world.is_up(2)), "it stops");
+    let sent = |world: &World| {
+        producers.iter().all(|at| match &world.town.actors[*at] {
+            Actor::Producer(producer) => producer.is_done(),
+            Actor::Hand(_) | Actor::Consumer(_) => false,
+        })
+    };
+    assert!(world.run_until(60 * SECOND, sent));
+    assert!(world.run_until(60 * SECOND, |world| is_drained(world, 3000)), "P1, P10");
+    assert_eq!(world.oracle.duplicates(), 0, "P3: join and stop are no faults");
+}

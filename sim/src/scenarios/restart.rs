@@ -1,0 +1,69 @@
+//! Nodes that die and come back, with their disks or without.
+
+use gaggle_wire::SettingsChange;
+
+use super::support::{
+    SECOND, create, delete, drained, formed, labels, one_partition, received, sent,
+};
+use crate::World;
+
+fn whole(world: &mut World) {
+    assert!(world.run_until(30 * SECOND, |world| world.is_whole(3)));
+}
+
+#[test]
+fn after_the_death_of_all_what_was_confirmed_is_there_and_what_was_deleted_is_not() {
+    let mut world = formed(3, 41);
+    let queue = create(&mut world, one_partition());
+    let all = labels(&world, 7, 1, 100);
+    sent(&mut world, 0, &queue, &all);
+    let came = received(&mut world, 1, 1000);
+    let gone: Vec<_> = came.iter().filter(|delivery| delivery.label.number % 2 == 0).collect();
+    delete(&mut world, 2, gone.iter().map(|delivery| delivery.receipt.clone()).collect());
+    for at in 0..3 {
+        world.crash(at);
+    }
+    world.oracle.weather = crate::oracle::Weather::Storm;
+    world.run(SECOND);
+    for at in 0..3 {
+        world.start(at);
+    }
+    whole(&mut world);
+    let left: Vec<u64> = (1..=100).filter(|number| number % 2 == 1).collect();
+    let mut out = drained(&mut world, 1);
+    out.sort_unstable();
+    assert_eq!(out, left, "P1, P4");
+}
+
+#[test]
+fn a_node_that_lost_its_disk_is_filled_again() {
+    let mut world = formed(3, 42);
+    let queue = create(&mut world, one_partition());
+    let all = labels(&world, 7, 1, 300);
+    sent(&mut world, 0, &queue, &all);
+    world.crash(1);
+    world.wipe(1);
+    world.run(SECOND);
+    world.start(1);
+    whole(&mut world);
+    assert!(world.run_until(10 * SECOND, |world| world.stored(1) == 300), "{}", world.stored(1));
+    world.oracle.weather = crate::oracle::Weather::Storm;
+    assert_eq!(drained(&mut world, 1).len(), 300);
+}
+
+#[test]
+fn copies_that_a_lone_host_confirmed_are_made_up_when_the_others_return() {
+    let mut world = formed(3, 43);
+    let queue = create(&mut world, SettingsChange { at_least: Some(1), ..one_partition() });
+    world.crash(1);
+    world.crash(2);
+    world.run(10 * SECOND);
+    let all = labels(&world, 7, 1, 10);
+    assert_eq!(sent(&mut world, 0, &queue, &all).copies, 1, "the confirm says so");
+    world.start(1);
+    world.start(2);
+    whole(&mut world);
+    let made_up = |world: &World| (0..3).all(|at| world.stored(at) == 10);
+    assert!(world.run_until(10 * SECOND, made_up));
+    assert_eq!(drained(&mut world, 2).len(), 10);
+}
