@@ -76,7 +76,7 @@ fn run(seed: u64, detail: Detail) -> ExitCode {
         Ok(outcome) => {
             let seconds = outcome.nanos as f64 / 1e9;
             println!(
-                "passed: {} steps, {seconds:.1} s of virtual time, {} messages confirmed, hash {:016x}",
+                "passed: {} steps, {seconds:.1} s simulated, {} messages confirmed, hash {:016x}",
                 outcome.steps, outcome.confirmed, outcome.hash
             );
             ExitCode::SUCCESS

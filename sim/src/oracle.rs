@@ -244,7 +244,9 @@ impl Oracle {
     pub(crate) fn lease_ended(&mut self, receipt: &Receipt) {
         if let Some(fate) = self.fates.get_mut(&name_of(receipt)) {
             let of = |seen: &&mut Seen| seen.receipt == *receipt;
-            if let Some(seen) = fate.deliveries.iter_mut().find(of) {
+            // What goes back uncounted is delivered again under the same receipt: the last one
+            // ended.
+            if let Some(seen) = fate.deliveries.iter_mut().rev().find(of) {
                 seen.ended = true;
             }
         }
