@@ -250,6 +250,11 @@ impl Known {
         PartitionInventory { queue, partition, processes }
     }
 
+    /// How many messages are held here.
+    pub(crate) fn held_count(&self) -> u64 {
+        self.processes.values().map(|known| known.held.size()).sum()
+    }
+
     /// What is held here, by process.
     pub(crate) fn held(&self) -> impl Iterator<Item = (ProcessId, &Ranges)> {
         self.processes.iter().map(|(process, known)| (*process, &known.held))

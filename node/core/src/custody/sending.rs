@@ -45,6 +45,8 @@ pub(crate) struct Sending {
     pub(crate) deadline: Mono,
     /// Whether the client has its answer.
     pub(crate) answered: bool,
+    /// Whether it went only to hosts that had it already: their rows may name others that lack it.
+    pub(crate) placed_before: bool,
 }
 
 /// Whether a batch may be answered.
@@ -81,6 +83,7 @@ impl Sending {
             at_least: 1,
             deadline,
             answered: false,
+            placed_before: false,
         }
     }
 
@@ -163,7 +166,7 @@ impl Sending {
 
     /// Whether some host of the list is not known to have the batch.
     pub(crate) fn is_lacking(&self) -> bool {
-        self.holders.iter().any(|node| !self.held.contains_key(node))
+        self.placed_before || self.holders.iter().any(|node| !self.held.contains_key(node))
     }
 
     /// Numbers of the messages that were stored.

@@ -298,7 +298,6 @@ impl Node {
         let numbers = Ranges::of(label.number, label.number);
         let rows = Rows::of(partition, key, &numbers);
         partition.drop_held(key.stamp.process, label.number);
-        partition.stored = partition.stored.saturating_sub(1);
         Self::remove_rows(key, rows, effects);
         let inventory = partition.known.inventory(id, None);
         let partitions = vec![inventory];

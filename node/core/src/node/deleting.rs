@@ -266,10 +266,8 @@ impl Node {
                 Self::remove_rows(key, rows, effects);
             }
         }
-        if !stamps.is_empty() {
-            // With stamps come only the ids of those stamps: all rows are found.
-            partition.stored = partition.stored.saturating_sub(held);
-        } else if held > 0 {
+        // With stamps come only the ids of those stamps: all rows are found.
+        if stamps.is_empty() && held > 0 {
             partition.window.drop_gone(&partition.known);
             self.sweep(id, effects);
         }

@@ -394,7 +394,6 @@ impl Node {
                 partition.remove(key.stamp);
             }
             if partition.known.seen(process, number) != Seen::Held {
-                partition.stored = partition.stored.saturating_sub(1);
                 let rows = if deliveries > 0 { Rows::WithCount } else { Rows::Message };
                 Self::remove_rows(key, rows, effects);
             }
@@ -461,7 +460,6 @@ impl Node {
             if orphan {
                 partition.drop_held(process, number);
                 partition.remove(key.stamp);
-                partition.stored = partition.stored.saturating_sub(1);
                 let rows = if deliveries > 0 { Rows::WithCount } else { Rows::Message };
                 Self::remove_rows(key, rows, effects);
                 dropped += 1;

@@ -91,7 +91,6 @@ impl Opened {
             Key::Message(key) => match MessageRecord::decode(&key, value) {
                 Ok(message) => {
                     let partition = self.partition((key.queue, key.partition));
-                    partition.stored += 1;
                     let number = message.label.number;
                     if partition.known.hold_row(key.stamp.process, number) {
                         let list = partition.list(&message.holders);

@@ -217,6 +217,7 @@ impl Node {
         }
         if let Some(holding) = self.holding(&sending, held) {
             sending.holders = holding;
+            sending.placed_before = true;
         }
         if !sending.labels.is_empty() {
             self.spread(now, batch, &mut sending, effects);

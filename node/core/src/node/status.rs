@@ -53,12 +53,12 @@ impl Node {
         for (id, partition) in &self.partitions {
             let (held, own) = counts.entry(id.0).or_default();
             let in_flight = partition.flights.len() as u64;
-            held.messages += partition.stored;
+            held.messages += partition.known.held_count();
             held.in_flight += in_flight;
             if !partition.serves_any() {
                 continue;
             }
-            own.messages += partition.stored;
+            own.messages += partition.known.held_count();
             own.in_flight += in_flight;
             let first = partition.window.first().map(|head| now.wall.since(head.accepted.time));
             let age = millis(first.unwrap_or(Duration::ZERO));

@@ -32,8 +32,6 @@ use crate::table::rendezvous::Slot;
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) known: Known,
-    /// Rows on disk.
-    pub(crate) stored: u64,
     pub(crate) window: Window,
     /// Counts the window's reads.
     pub(crate) reading: u64,
@@ -77,7 +75,6 @@ impl Partition {
     pub(crate) fn new(id: PartitionId) -> Self {
         Self {
             known: Known::default(),
-            stored: 0,
             window: Window::default(),
             reading: 0,
             flights: Flights::default(),
@@ -111,7 +108,6 @@ impl Partition {
     pub(crate) fn hold(&mut self, list: ListId, id: MessageId) {
         self.known.hold(id.process, id.number);
         self.lists.hold(list, id.process, id.number);
-        self.stored += 1;
     }
 
     /// These messages are gone; how many of them were held.
