@@ -243,7 +243,9 @@ impl Node {
         effects: &mut Effects,
     ) {
         let deliveries = self.hand_out(now, queue, (max.min(GIVE_MAX), visibility_ms), effects);
-        let more = self.oldest_ready(queue);
+        // What is ready and was not given is beyond the limit in flight, or expired: not an offer,
+        // or the two would ask each other without end.
+        let more = self.oldest_ready(queue).filter(|_| !deliveries.is_empty());
         let offered = if more.is_some() { Offered::Yes } else { Offered::No };
         self.reception.note_offer(queue, peer, offered);
         self.say(peer, Envelope::Grant { call, queue, deliveries, more }, effects);
