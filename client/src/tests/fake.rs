@@ -330,14 +330,14 @@ fn consume(node: u64, request: RequestFrame, state: &mut State, out: &Out) {
         }
         Request::Credit { consumer, limit, taken } => {
             let found =
-                state.consumers.iter_mut().find(|c| (c.node, c.request) == (node, consumer));
+                state.consumers.iter_mut().rev().find(|c| (c.node, c.request) == (node, consumer));
             let found = found.expect("credit names a consumer of this connection");
             (found.limit, found.taken) = (limit, taken);
             state.push_deliveries();
         }
         Request::StopConsume { consumer, taken } => {
             let found =
-                state.consumers.iter_mut().find(|c| (c.node, c.request) == (node, consumer));
+                state.consumers.iter_mut().rev().find(|c| (c.node, c.request) == (node, consumer));
             let found = found.expect("the end names a consumer of this connection");
             found.taken = taken;
             found.open = false;
