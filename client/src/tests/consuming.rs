@@ -101,6 +101,28 @@ async fn closing_the_client_gives_back_what_was_not_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_goes_on_at_another_node() {
+    let cluster = Cluster::start(2);
+    let client = connect(&cluster).await;
+    cluster.put(&["a", "b", "c", "d"]);
+    let mut consumer = client.queue("orders").unwrap().consumer().credit(2).open();
+    let first = consumer.next().await.unwrap().unwrap();
+    let node = cluster.state().consumers[0].node;
+    cluster.until(|state| state.consumers[0].taken == 1).await;
+    cluster.cut(node);
+    first.delete().await.unwrap();
+    for _ in 0..3 {
+        consumer.next().await.unwrap().unwrap().delete().await.unwrap();
+    }
+    let state = cluster.state();
+    let mut deleted = state.deleted.clone();
+    deleted.sort_unstable();
+    deleted.dedup();
+    assert_eq!((deleted.len(), state.deleted.len()), (4, 4));
+    assert_eq!(state.consumers.last().unwrap().node, 3 - node);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_consumer_of_no_queue_says_so_and_ends() {
     let cluster = Cluster::start(1);
     let client = connect(&cluster).await;

@@ -53,6 +53,13 @@ pub(super) struct State {
     connections: Vec<(u64, Connection)>,
 }
 
+/// A node, and which of the connections to it: a client may make two and keep one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    node: u64,
+    connection: usize,
+}
+
 /// A consumer as a node knows it.
 pub(super) struct Consumer {
     pub(super) node: u64,
@@ -60,6 +67,7 @@ pub(super) struct Consumer {
     pub(super) limit: u64,
     pub(super) taken: u64,
     pub(super) sent: Vec<(Label, Bytes)>,
+    connection: usize,
     out: mpsc::UnboundedSender<(ResponseFrame, Vec<Bytes>)>,
     pub(super) open: bool,
 }
@@ -140,13 +148,14 @@ impl Cluster {
     /// Cuts the connections of a node, as when its process dies and the kernel says so.
     pub(super) fn cut(&self, node: u64) {
         let mut state = self.state();
-        state.connections.retain(|(at, connection)| {
-            if *at == node {
-                connection.close(1_u32.into(), b"cut");
-            }
-            *at != node
-        });
-        state.give_back(node);
+        let (cut, left) = std::mem::take(&mut state.connections)
+            .into_iter()
+            .partition::<Vec<_>, _>(|(at, _)| *at == node);
+        state.connections = left;
+        for (_, connection) in cut {
+            connection.close(1_u32.into(), b"cut");
+            state.give_back(connection.stable_id());
+        }
     }
 
     pub(super) fn put(&self, bodies: &[&'static str]) {
@@ -213,13 +222,22 @@ impl State {
         }
     }
 
-    /// What consumers of this node have not taken is ready again.
-    fn give_back(&mut self, node: u64) {
-        for consumer in self.consumers.iter_mut().filter(|consumer| consumer.node == node) {
+    /// What consumers of a lost connection have not taken is ready again.
+    fn give_back(&mut self, connection: usize) {
+        let lost = |consumer: &&mut Consumer| consumer.open && consumer.connection == connection;
+        for consumer in self.consumers.iter_mut().filter(lost) {
             consumer.open = false;
             let taken = usize::try_from(consumer.taken).unwrap();
             self.ready.extend(consumer.sent.drain(taken..));
         }
+        self.push_deliveries();
+    }
+
+    /// A consumer that is open.
+    fn consumer(&mut self, connection: usize, request: u64) -> Option<&mut Consumer> {
+        let wanted =
+            |c: &&mut Consumer| c.open && (c.connection, c.request) == (connection, request);
+        self.consumers.iter_mut().find(wanted)
     }
 }
 
@@ -228,13 +246,14 @@ async fn accept(node: u64, endpoint: Endpoint, shared: Arc<Shared>) {
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
             let Ok(connection) = incoming.await else { return };
+            let place = Place { node, connection: connection.stable_id() };
             shared.state().connections.push((node, connection.clone()));
             while let Ok((send, receive)) = connection.accept_bi().await {
                 let (out, answers) = mpsc::unbounded_channel();
                 tokio::spawn(write(send, answers));
-                tokio::spawn(read(node, receive, out, Arc::clone(&shared)));
+                tokio::spawn(read(place, receive, out, Arc::clone(&shared)));
             }
-            shared.state().give_back(node);
+            shared.state().give_back(place.connection);
             shared.changed.notify_waiters();
         });
     }
@@ -251,7 +270,7 @@ async fn write(
     }
 }
 
-async fn read(node: u64, mut receive: RecvStream, out: Out, shared: Arc<Shared>) {
+async fn read(place: Place, mut receive: RecvStream, out: Out, shared: Arc<Shared>) {
     let mut splitter = Splitter::new(FRAME_LENGTH_MAX);
     while let Ok(Some(chunk)) = receive.read_chunk(1 << 20, true).await {
         splitter.push(&chunk.bytes);
@@ -261,13 +280,19 @@ async fn read(node: u64, mut receive: RecvStream, out: Out, shared: Arc<Shared>)
                 Request::Send { labels, .. } => frame.contents(labels).unwrap(),
                 _ => Vec::new(),
             };
-            answer(node, request, contents, (&out, &shared));
+            answer(place, request, contents, (&out, &shared));
             shared.changed.notify_waiters();
         }
     }
 }
 
-fn answer(node: u64, request: RequestFrame, contents: Vec<Bytes>, (out, shared): (&Out, &Shared)) {
+fn answer(
+    place: Place,
+    request: RequestFrame,
+    contents: Vec<Bytes>,
+    (out, shared): (&Out, &Shared),
+) {
+    let node = place.node;
     let mut state = shared.state();
     state.log.push((node, request.body.clone()));
     let id = request.request;
@@ -309,11 +334,11 @@ fn answer(node: u64, request: RequestFrame, contents: Vec<Bytes>, (out, shared):
             let contents = taken.into_iter().map(|(_, content)| content).collect();
             let _ = out.send((frame(id, Response::Deliveries { deliveries }), contents));
         }
-        body => consume(node, RequestFrame { request: id, body }, &mut state, out),
+        body => consume(place, RequestFrame { request: id, body }, &mut state, out),
     }
 }
 
-fn consume(node: u64, request: RequestFrame, state: &mut State, out: &Out) {
+fn consume(place: Place, request: RequestFrame, state: &mut State, out: &Out) {
     let id = request.request;
     let say = |body| {
         let _ = out.send((frame(id, body), Vec::new()));
@@ -325,20 +350,28 @@ fn consume(node: u64, request: RequestFrame, state: &mut State, out: &Out) {
         Request::Consume { credit, .. } => {
             let (limit, taken, sent) = (credit, 0, Vec::new());
             let (out, open) = (out.clone(), true);
-            state.consumers.push(Consumer { node, request: id, limit, taken, sent, out, open });
+            let Place { node, connection } = place;
+            let request = id;
+            state.consumers.push(Consumer {
+                node,
+                request,
+                limit,
+                taken,
+                sent,
+                connection,
+                out,
+                open,
+            });
             state.push_deliveries();
         }
         Request::Credit { consumer, limit, taken } => {
-            let found =
-                state.consumers.iter_mut().rev().find(|c| (c.node, c.request) == (node, consumer));
-            let found = found.expect("credit names a consumer of this connection");
+            // One whose connection was just cut is told nothing any more.
+            let Some(found) = state.consumer(place.connection, consumer) else { return };
             (found.limit, found.taken) = (limit, taken);
             state.push_deliveries();
         }
         Request::StopConsume { consumer, taken } => {
-            let found =
-                state.consumers.iter_mut().rev().find(|c| (c.node, c.request) == (node, consumer));
-            let found = found.expect("the end names a consumer of this connection");
+            let Some(found) = state.consumer(place.connection, consumer) else { return };
             found.taken = taken;
             found.open = false;
             let back: Vec<_> = found.sent.drain(usize::try_from(taken).unwrap()..).collect();
