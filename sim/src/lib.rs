@@ -5,22 +5,28 @@
 //!
 //! Reading order: [`options`], `world.rs` (time and events), `network.rs`, `disk.rs`,
 //! `process.rs`, `carrier.rs` and `lives.rs` (what happens to them), `town.rs` and `actor.rs`
-//! (clients), [`oracle`] (what clients know and what follows), then `storm.rs`.
+//! (clients), [`oracle`] (what clients know and what follows), [`plan`] (what a run is made of),
+//! [`storm`] (a run), then [`swarm`] and [`shrink`].
 
 mod actor;
 mod carrier;
 mod consumer;
+mod deeds;
 mod disk;
+pub mod failure;
 mod lives;
 mod network;
 pub mod options;
 pub mod oracle;
+pub mod plan;
 mod process;
 mod producer;
 pub mod report;
 #[cfg(test)]
 mod scenarios;
+pub mod shrink;
 pub mod storm;
+pub mod swarm;
 mod town;
 pub mod world;
 

@@ -1,14 +1,13 @@
-//! The simulator on the command line: one seed, many seeds, or one seed twice.
+//! The simulator on the command line: a seed, a swarm, a plan from a file, a failure made smaller.
 
-use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, Subcommand};
-use gaggle_sim::Detail;
+use gaggle_sim::plan::{self, Plan};
 use gaggle_sim::storm::{self, Outcome};
+use gaggle_sim::{Detail, shrink, swarm::Swarm};
 
 /// The simulator of Gaggle: whole clusters in virtual time, from one seed.
 #[derive(Parser)]
@@ -30,6 +29,9 @@ enum Command {
         /// Prints every event.
         #[arg(long)]
         report: bool,
+        /// Prints the plan and runs nothing.
+        #[arg(long)]
+        plan: bool,
     },
     /// Runs many seeds, and prints those that fail.
     Swarm {
@@ -39,103 +41,109 @@ enum Command {
         /// The first one; drawn when none is told.
         #[arg(long)]
         from: Option<u64>,
+        /// Threads; one for each processor when not told.
+        #[arg(long)]
+        jobs: Option<usize>,
     },
     /// Runs seeds twice and compares: the same seed gives the same run.
     Meta,
+    /// Runs a plan from a file.
+    Replay {
+        /// The plan.
+        file: PathBuf,
+        /// Prints every event.
+        #[arg(long)]
+        report: bool,
+    },
+    /// Makes a plan that fails smaller, as long as it breaks the same promise.
+    Shrink {
+        /// The seed whose plan fails.
+        #[arg(long, required_unless_present = "file")]
+        seed: Option<u64>,
+        /// Or a file with a plan that fails.
+        #[arg(long, conflicts_with = "seed")]
+        file: Option<PathBuf>,
+        /// Where the small plan goes; it is printed when not told.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
 }
 
 fn main() -> ExitCode {
-    std::panic::set_hook(Box::new(|panic| {
-        LAST.with_borrow_mut(|last| *last = panic.to_string().replace('\n', " "));
-    }));
     match Arguments::parse().command {
-        Command::Run { seed, named, report } => {
+        Command::Run { seed, named, report, plan } => {
             let seed = seed.or(named).unwrap_or_else(fresh);
-            run(seed, if report { Detail::Print } else { Detail::Hash })
+            let drawn = plan::draw(seed);
+            if plan {
+                print!("{}", drawn.to_toml());
+                return ExitCode::SUCCESS;
+            }
+            println!("seed {seed}");
+            run(&drawn, report, &format!("run --seed {seed}"))
         }
-        Command::Swarm { seeds, from } => {
-            swarm(from.unwrap_or_else(fresh), seeds.unwrap_or(u64::MAX))
-        }
+        Command::Swarm { seeds, from, jobs } => swarm(seeds, from, jobs),
         Command::Meta => meta(),
-    }
-}
-
-thread_local! {
-    /// What the last panic of this thread said.
-    static LAST: RefCell<String> = const { RefCell::new(String::new()) };
-}
-
-fn attempt(seed: u64, detail: Detail) -> Result<Outcome, String> {
-    catch_unwind(AssertUnwindSafe(|| storm::run(seed, detail)))
-        .map_err(|_| LAST.with_borrow(Clone::clone))
-}
-
-fn run(seed: u64, detail: Detail) -> ExitCode {
-    println!("seed {seed}");
-    match attempt(seed, detail) {
-        Ok(outcome) => {
-            let seconds = outcome.nanos as f64 / 1e9;
-            println!(
-                "passed: {} steps, {seconds:.1} s simulated, {} messages confirmed, hash {:016x}",
-                outcome.steps, outcome.confirmed, outcome.hash
-            );
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            println!("FAILED: {why}");
-            println!("again: cargo run --release -p gaggle-sim -- run {seed} --report");
-            ExitCode::FAILURE
+        Command::Replay { file, report } => match Plan::load(&file) {
+            Ok(plan) => run(&plan, report, &format!("replay {}", file.display())),
+            Err(error) => failed(&error),
+        },
+        Command::Shrink { seed, file, out } => {
+            let plan = match (seed, file) {
+                (Some(seed), _) => plan::draw(seed),
+                (None, Some(file)) => match Plan::load(&file) {
+                    Ok(plan) => plan,
+                    Err(error) => return failed(&error),
+                },
+                (None, None) => unreachable!("one of them is required"),
+            };
+            make_smaller(&plan, out.as_deref())
         }
     }
 }
 
-fn swarm(from: u64, seeds: u64) -> ExitCode {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let (next, passed, failed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-    let (steps, nanos) = (AtomicU64::new(0), AtomicU64::new(0));
-    let begun = Instant::now();
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= seeds {
-                        break;
-                    }
-                    let seed = from.wrapping_add(number);
-                    match attempt(seed, Detail::Off) {
-                        Ok(outcome) => {
-                            passed.fetch_add(1, Ordering::Relaxed);
-                            steps.fetch_add(outcome.steps, Ordering::Relaxed);
-                            nanos.fetch_add(outcome.nanos, Ordering::Relaxed);
-                        }
-                        Err(why) => {
-                            failed.fetch_add(1, Ordering::Relaxed);
-                            println!("seed {seed} FAILED: {why}");
-                        }
-                    }
-                }
-            });
-        }
-    });
-    let (passed, failed) = (passed.into_inner(), failed.into_inner());
-    let hours = nanos.into_inner() as f64 / 3600e9;
-    let rate = (passed + failed) as f64 / begun.elapsed().as_secs_f64();
-    println!("{rate:.1} seeds per second");
+fn run(plan: &Plan, report: bool, again: &str) -> ExitCode {
+    let outcome = storm::run(plan, if report { Detail::Print } else { Detail::Hash });
+    let Outcome { steps, confirmed, hash, .. } = outcome;
+    let seconds = outcome.nanos as f64 / 1e9;
+    let Some(failure) = outcome.failure else {
+        println!(
+            "passed: {steps} steps, {seconds:.1} s simulated, {confirmed} messages confirmed, \
+             hash {hash:016x}"
+        );
+        return ExitCode::SUCCESS;
+    };
+    println!("FAILED {}: {}", failure.promise, failure.why);
+    println!("again: cargo run --release -p gaggle-sim -- {again} --report");
+    ExitCode::FAILURE
+}
+
+fn swarm(seeds: Option<u64>, from: Option<u64>, jobs: Option<usize>) -> ExitCode {
+    let all = || std::thread::available_parallelism().map_or(1, usize::from);
+    let swarm = Swarm {
+        from: from.unwrap_or_else(fresh),
+        seeds: seeds.unwrap_or(u64::MAX),
+        jobs: jobs.unwrap_or_else(all).max(1),
+    };
+    let totals = swarm.run(|line| println!("{line}"));
+    let hours = totals.nanos as f64 / 3600e9;
     println!(
-        "seeds {} passed {passed} failed {failed} steps {} simulated {hours:.2} hours",
-        passed + failed,
-        steps.into_inner()
+        "seeds {} passed {} failed {} steps {} simulated {hours:.2} hours faults {} sometimes 0/0",
+        totals.seeds,
+        totals.seeds - totals.failed,
+        totals.failed,
+        totals.steps,
+        totals.faults,
     );
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if totals.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn meta() -> ExitCode {
     for seed in 1..=META_SEEDS {
-        let once = attempt(seed, Detail::Hash).map(|outcome| outcome.hash);
-        let again = attempt(seed, Detail::Hash).map(|outcome| outcome.hash);
-        if once != again || once.is_err() {
-            println!("seed {seed} FAILED: {once:?} and {again:?}");
+        let plan = plan::draw(seed);
+        let [once, again] = [(); 2].map(|()| storm::run(&plan, Detail::Hash));
+        if once.hash != again.hash || once.failure.is_some() {
+            let (one, other) = (once.hash, again.hash);
+            println!("seed {seed} FAILED: {one:016x}, {other:016x}, {:?}", once.failure);
             return ExitCode::FAILURE;
         }
     }
@@ -143,6 +151,31 @@ fn meta() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+fn make_smaller(plan: &Plan, out: Option<&Path>) -> ExitCode {
+    let Some((small, failure)) = shrink::shrink(plan, &mut |line| eprintln!("{line}")) else {
+        println!("passed: there is nothing to make smaller");
+        return ExitCode::FAILURE;
+    };
+    let text = format!("# {}\n{}", failure.why, small.to_toml());
+    match out {
+        None => print!("{text}"),
+        Some(path) => {
+            if let Err(error) = std::fs::write(path, text) {
+                return failed(&format!("{}: {error}", path.display()));
+            }
+            println!("{}: {}", failure.promise, failure.why);
+            println!("again: cargo run --release -p gaggle-sim -- replay {}", path.display());
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn failed(error: &dyn std::fmt::Display) -> ExitCode {
+    eprintln!("{error}");
+    ExitCode::FAILURE
+}
+
+/// Small, so that it is easily told.
 fn fresh() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     (now % 1_000_000_000) as u64

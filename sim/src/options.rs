@@ -3,19 +3,21 @@
 //!
 //! Limits and times that are large in a real cluster are small here where that makes runs short
 //! and rare things happen: such legal rarities are inputs, never switches in the core. What this
-//! file does not do: it draws no faults; see [`crate::storm`].
+//! file does not do: it draws nothing; see [`crate::plan`].
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use gaggle_core::Config;
 use gaggle_wire::NodeId;
+use serde::{Deserialize, Serialize};
 
 /// A number between two others, both included.
 pub type Span = (u64, u64);
 
 /// What a simulated cluster is like. Times are in nanoseconds where nothing else is said.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Options {
     /// From which everything is drawn.
     pub seed: u64,
@@ -34,10 +36,13 @@ pub struct Options {
     /// After how long a silent connection is given up (quinn's idle timeout).
     pub idle: u64,
     /// See [`Config::suspicion`].
+    #[serde(with = "millis")]
     pub suspicion: Duration,
     /// See [`Config::serve_alone_after`].
+    #[serde(with = "millis")]
     pub serve_alone_after: Duration,
     /// See [`Config::resend_window`].
+    #[serde(with = "millis")]
     pub resend_window: Duration,
     /// See [`Config::window_max`].
     pub window_max: usize,
@@ -77,6 +82,21 @@ impl Options {
         config.window_max = self.window_max;
         config.page_rows = self.page_rows;
         config
+    }
+}
+
+/// Durations as milliseconds.
+mod millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_millis)
     }
 }
 

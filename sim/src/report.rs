@@ -49,6 +49,11 @@ impl Report {
         }
     }
 
+    /// The last lines.
+    pub(crate) fn last(&self) -> Vec<String> {
+        self.last.iter().cloned().collect()
+    }
+
     /// The hash of all lines so far.
     pub(crate) fn hash(&self) -> u64 {
         self.hash

@@ -1,0 +1,36 @@
+//! Deeds of a plan, done to a world.
+//!
+//! What this file does not do: how each is done is in the file of what it is done to.
+
+use gaggle_wire::NodeId;
+
+use crate::options::place;
+use crate::plan::Deed;
+use crate::world::World;
+
+impl World {
+    /// Does a deed that is done to nodes or to the network.
+    pub(crate) fn deed(&mut self, deed: &Deed) {
+        let at = |node: u64| place(NodeId(node));
+        match *deed {
+            Deed::Crash { node } => {
+                if self.is_up(at(node)) {
+                    self.crash(at(node));
+                }
+            }
+            Deed::Start { node } => self.start(at(node)),
+            Deed::Pause { node, ms } => self.pause(at(node), ms * MS),
+            Deed::CutOneWay { from, to } => self.cut_one_way(at(from), at(to)),
+            Deed::Cut { a, b } => self.cut(at(a), at(b)),
+            Deed::Isolate { node } => self.isolate(at(node)),
+            Deed::Heal { a, b } => {
+                self.heal(at(a), at(b));
+                self.heal(at(b), at(a));
+            }
+            Deed::HealAll => self.heal_all(),
+            Deed::ConsumerDies { .. } => unreachable!("that is done to a client"),
+        }
+    }
+}
+
+const MS: u64 = 1_000_000;

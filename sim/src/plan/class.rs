@@ -1,0 +1,51 @@
+//! Classes of faults: each is switched on or off as a whole by a seed, so that some runs have
+//! much of one kind. (A run with a little of everything hides what needs much of one thing.)
+
+use serde::{Deserialize, Serialize};
+
+/// A class of faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// Packets of gossip are lost.
+    Loss,
+    /// The network is slow.
+    Delay,
+    /// Commits are slow.
+    SlowDisk,
+    /// Two nodes are cut from each other.
+    Cuts,
+    /// One direction is cut.
+    OneWayCuts,
+    /// A node is cut from all others.
+    Isolation,
+    /// Processes are killed.
+    Crashes,
+    /// Processes stop for a while.
+    Pauses,
+    /// Wall clocks are apart.
+    Skew,
+    /// Consumers forget, give back, and die with messages in hand.
+    Consumers,
+}
+
+impl Class {
+    /// Whether a run is calm with it: nothing comes twice for it.
+    pub(crate) fn is_calm(self) -> bool {
+        matches!(self, Self::Delay | Self::SlowDisk | Self::Skew)
+    }
+
+    /// All, with the chance (of a hundred) that a run has it.
+    pub(crate) const ALL: [(Self, u32); 10] = [
+        (Self::Loss, 30),
+        (Self::Delay, 30),
+        (Self::SlowDisk, 30),
+        (Self::Cuts, 50),
+        (Self::OneWayCuts, 25),
+        (Self::Isolation, 30),
+        (Self::Crashes, 65),
+        (Self::Pauses, 30),
+        (Self::Skew, 60),
+        (Self::Consumers, 60),
+    ];
+}

@@ -1,0 +1,127 @@
+//! A plan: all that a run is made of, as data.
+//!
+//! A seed is drawn into a plan ([`draw`]), and a run executes a plan and nothing else, so that a
+//! run can be kept in a file, replayed, and made smaller. What a plan leaves open (the delay of
+//! each packet, jitter) comes from one generator that its seed starts: the same plan is the same
+//! run.
+//!
+//! What this room does not do: it runs nothing; see `storm.rs`.
+
+mod class;
+mod deed;
+mod draw;
+mod file;
+
+pub use class::Class;
+pub use deed::{Deed, Timed};
+pub use draw::draw;
+pub use file::FileError;
+
+use gaggle_wire::SettingsChange;
+use serde::{Deserialize, Serialize};
+
+use crate::options::{Options, Span};
+
+/// All that a run is made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Whether nothing in here explains that a message comes twice (P3).
+    pub calm: bool,
+    /// How long the storm lasts, in milliseconds.
+    pub storm_ms: u64,
+    /// Of the nodes so many are there at the beginning; others may join.
+    pub founders: usize,
+    /// The classes of faults from which it was drawn: for who reads it.
+    pub classes: Vec<Class>,
+    /// The cluster.
+    pub options: Options,
+    /// The queue.
+    pub queue: QueuePlan,
+    /// Who sends.
+    #[serde(default)]
+    pub producers: Vec<ProducerPlan>,
+    /// Who receives.
+    #[serde(default)]
+    pub consumers: Vec<ConsumerPlan>,
+    /// What happens, by time.
+    #[serde(default)]
+    pub deeds: Vec<Timed>,
+}
+
+/// How the queue is made; see [`gaggle_wire::Settings`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of the settings")]
+pub struct QueuePlan {
+    pub partitions: u16,
+    pub replicas: u8,
+    pub confirms: u8,
+    pub at_least: u8,
+    pub visibility_timeout_ms: u64,
+}
+
+/// A producer: it numbers, stamps and sends again by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProducerPlan {
+    /// Messages in all.
+    pub messages: u64,
+    /// Messages of one send.
+    pub batch: Span,
+    /// Pause between sends, in milliseconds.
+    pub every_ms: Span,
+    /// How long it waits for an answer before it sends again, in milliseconds.
+    pub patience_ms: u64,
+    /// Of a thousand sends so many are made twice at once, at two nodes.
+    pub twice: u32,
+}
+
+/// A consumer: it streams or polls, works for a while, and deletes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConsumerPlan {
+    /// The node at which it begins.
+    pub node: u64,
+    /// How it receives.
+    pub mode: ModePlan,
+    /// How long it works on a message, at most, in milliseconds.
+    pub think_ms: u64,
+    /// Of a thousand messages it forgets so many.
+    pub forgets: u32,
+    /// Of a thousand messages it gives back so many.
+    pub releases: u32,
+    /// Of a thousand deletes so many go to another node.
+    pub strays: u32,
+}
+
+/// How a consumer receives.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum ModePlan {
+    /// A stream with this much credit.
+    Stream(u64),
+    /// Receives of so many at most, one after the other.
+    Poll(u32),
+}
+
+impl Plan {
+    /// Deeds that are faults: what no operator would do on purpose.
+    #[must_use]
+    pub fn faults(&self) -> usize {
+        self.deeds.iter().filter(|timed| timed.deed.is_fault()).count()
+    }
+}
+
+impl QueuePlan {
+    pub(crate) fn change(self) -> SettingsChange {
+        SettingsChange {
+            partitions: Some(self.partitions),
+            replicas: Some(self.replicas),
+            confirms: Some(self.confirms),
+            at_least: Some(self.at_least),
+            visibility_timeout_ms: Some(self.visibility_timeout_ms),
+            ..SettingsChange::default()
+        }
+    }
+}
