@@ -208,7 +208,7 @@ impl Node {
         };
         let lease = Lease { custodian: me, boot, delivery };
         let (since, given) = (now.mono, Given::Delivered);
-        partition.flights.insert(Flight { head, lease, until, since, given });
+        partition.take_off(Flight { head, lease, until, since, given });
         self.timers.at_latest(Timer::Partition(id.0, id.1), until);
         self.timers.at_latest(Timer::Bulk, now.mono.plus(self.config.tell_leases_after));
         label

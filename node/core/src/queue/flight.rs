@@ -15,7 +15,7 @@ use super::{Head, ListId};
 use crate::now::Mono;
 
 /// Who handed it out, as which delivery: what a receipt has to match.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Lease {
     pub(crate) custodian: NodeId,
     pub(crate) boot: u64,

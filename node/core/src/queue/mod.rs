@@ -37,7 +37,7 @@ pub(crate) struct Partition {
     pub(crate) reading: u64,
     pub(crate) flights: Flights,
     /// Leases that ended before their time, of which the other holders are to be told.
-    ended: Vec<(ListId, LeaseTold)>,
+    ended: BTreeMap<(Stamp, Lease), (ListId, LeaseTold)>,
     /// Leases of other custodians, as they told them.
     told: BTreeMap<Stamp, (Mono, Lease)>,
     pub(crate) lists: Lists,
@@ -78,7 +78,7 @@ impl Partition {
             window: Window::default(),
             reading: 0,
             flights: Flights::default(),
-            ended: Vec::new(),
+            ended: BTreeMap::new(),
             told: BTreeMap::new(),
             lists: Lists::new(Slot::of(id.0, id.1)),
             next_due: None,
@@ -168,12 +168,19 @@ impl Partition {
         let Lease { custodian, boot, delivery } = flight.lease;
         let Label { number, stamp, .. } = flight.head.label;
         let told = LeaseTold { number, stamp, remaining_ms: 0, custodian, boot, delivery };
-        self.ended.push((flight.head.list, told));
+        self.ended.insert((stamp, flight.lease), (flight.head.list, told));
+    }
+
+    /// A message is handed out. Where the same delivery came back uncounted a moment ago, its end
+    /// is not told any more: it would end this one at the other holders.
+    pub(crate) fn take_off(&mut self, flight: Flight) {
+        self.ended.remove(&(flight.head.label.stamp, flight.lease));
+        self.flights.insert(flight);
     }
 
     /// Leases that ended before their time and were not told of.
     pub(crate) fn take_ended(&mut self) -> Vec<(ListId, LeaseTold)> {
-        std::mem::take(&mut self.ended)
+        std::mem::take(&mut self.ended).into_values().collect()
     }
 
     /// Another custodian told of a lease (or of its end). It hides the message here as well, be it
@@ -187,8 +194,11 @@ impl Partition {
             if self.told.get(&stamp).is_some_and(|(_, present)| *present == lease) {
                 self.told.remove(&stamp);
             }
-            let ended = hidden == Some(true);
-            return if ended { self.flights.remove(stamp).map(|flight| flight.head) } else { None };
+            if hidden != Some(true) {
+                return None;
+            }
+            let flight = self.flights.remove(stamp).expect("it was looked at");
+            return self.unless_told(flight, now).map(|flight| flight.head);
         }
         if hidden == Some(true) {
             self.flights.told(stamp, until);
@@ -211,13 +221,21 @@ impl Partition {
     pub(crate) fn pop_ended(&mut self, now: Mono) -> Option<Flight> {
         loop {
             let flight = self.flights.pop_ended(now)?;
-            let stamp = flight.head.label.stamp;
-            match self.told.remove(&stamp) {
-                Some((until, lease)) if until > now => {
-                    self.honour(flight.head, (until, lease), now);
-                }
-                _ => return Some(flight),
+            let ended = self.unless_told(flight, now);
+            if ended.is_some() {
+                return ended;
             }
+        }
+    }
+
+    /// A flight that is over, unless another custodian's lease keeps the message hidden.
+    fn unless_told(&mut self, flight: Flight, now: Mono) -> Option<Flight> {
+        match self.told.remove(&flight.head.label.stamp) {
+            Some((until, lease)) if until > now => {
+                self.honour(flight.head, (until, lease), now);
+                None
+            }
+            _ => Some(flight),
         }
     }
 

@@ -164,3 +164,45 @@ fn a_told_lease_holds_until_its_time_or_its_end() {
     p.lease_told(&told, Mono(0));
     assert!(p.told_lease(stamp(5), Mono(1)).is_none());
 }
+
+fn flight(head: &Head, delivery: u32, until: u64) -> Flight {
+    let lease = Lease { custodian: NodeId(1), boot: 1, delivery };
+    let (until, since, given) = (Mono(until), Mono(0), Given::Delivered);
+    Flight { head: head.clone(), lease, until, since, given }
+}
+
+#[test]
+fn the_end_of_a_delivery_that_is_given_again_as_the_same_is_not_told() {
+    let mut p = partition();
+    let (five, six) = (head(&mut p, 5), head(&mut p, 6));
+    for flight in [flight(&five, 1, 50), flight(&six, 1, 50)] {
+        p.take_off(flight.clone());
+        p.flights.remove(flight.head.label.stamp);
+        p.lease_ended(&flight);
+    }
+    p.take_off(flight(&five, 1, 60));
+    p.take_off(flight(&six, 2, 60));
+    let told: Vec<_> = p.take_ended().into_iter().map(|(_, t)| (t.number, t.delivery)).collect();
+    assert_eq!(told, [(6, 1)]);
+}
+
+#[test]
+fn the_end_of_one_told_lease_does_not_show_what_another_one_hides() {
+    let mut p = partition();
+    let five = head(&mut p, 5);
+    let told = |delivery, remaining_ms| LeaseTold {
+        number: 5,
+        stamp: stamp(5),
+        remaining_ms,
+        custodian: NodeId(2),
+        boot: 1,
+        delivery,
+    };
+    p.window.start_reading();
+    p.window.read(vec![five.clone()], Reach::End, 9);
+    assert_eq!(p.lease_told(&told(1, 90), Mono(0)), None);
+    assert_eq!(p.lease_told(&told(2, 50), Mono(0)), None);
+    assert_eq!(p.lease_told(&told(1, 0), Mono(1)), None, "the second delivery hides it");
+    assert!(p.pop_ended(Mono(49_999_999)).is_none());
+    assert!(p.pop_ended(Mono(50_000_000)).is_some());
+}
