@@ -4,7 +4,8 @@
 //! written. So the core is thrown away with all it had not said, every connection is closed (what
 //! was asked is unknown to who asked), the store is closed, the system's copy of its file is
 //! dropped, and the node is opened anew from what is really on disk, as another run of itself.
-//! That is tried a few times; a disk that keeps failing ends the node.
+//! That is tried a few times; a disk that keeps failing ends the node. So does an earlier process
+//! under its name, once it has answered.
 //!
 //! What this file does not do: the loop of one life is in `life.rs`.
 
@@ -17,12 +18,15 @@ mod speaking;
 mod voices;
 mod word;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use gaggle_core::config::Config;
+use gaggle_core::effect::Stop;
 use gaggle_core::{Node, OpenError};
+use gaggle_wire::NodeId;
 use thiserror::Error;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::{oneshot, watch};
@@ -50,6 +54,14 @@ pub enum DriveError {
     /// The socket failed.
     #[error("the socket failed; the log says why")]
     Deaf,
+    /// Another process runs under the name of this node.
+    #[error("node {node} runs already, at {by}, and was there first")]
+    NameTaken {
+        /// The name in its certificate.
+        node: NodeId,
+        /// Where other nodes reach that process.
+        by: SocketAddr,
+    },
     /// The system refused a thread or randomness.
     #[error("the system refused what the node needs: {0}")]
     System(#[from] std::io::Error),
@@ -123,6 +135,13 @@ impl Driver {
                 End::Deaf => {
                     close(life).await?;
                     return Err(DriveError::Deaf);
+                }
+                End::Told(Stop::NameTaken { by }) => {
+                    tracing::error!(%by, "another process runs under the name of this node");
+                    life.voices.close_all(Close::NotWanted);
+                    self.network.close().await;
+                    close(life).await?;
+                    return Err(DriveError::NameTaken { node: self.config.node, by });
                 }
                 End::Abandoned => return Ok(close(life).await?),
                 End::Failed(error) => {

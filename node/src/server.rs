@@ -143,7 +143,8 @@ impl Server {
         &self.network.closes
     }
 
-    /// Waits until it ends by itself, which it does only when its disk keeps failing.
+    /// Waits until it ends by itself, which it does only when its disk keeps failing, or when an
+    /// earlier process runs under its name.
     ///
     /// # Errors
     /// Why it ended.

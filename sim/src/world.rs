@@ -251,7 +251,9 @@ impl World {
     fn effect(&mut self, at: usize, effect: Effect) {
         match effect {
             Effect::Write(write) => self.processes[at].disk.write(write),
-            Effect::SendNow { .. } | Effect::Gossip { .. } => self.speak(at, effect),
+            Effect::SendNow { .. } | Effect::Gossip { .. } | Effect::Stop(_) => {
+                self.speak(at, effect);
+            }
             Effect::Send { .. }
             | Effect::Answer { .. }
             | Effect::Welcome(_)

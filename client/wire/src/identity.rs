@@ -20,7 +20,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::NodeId;
+use crate::{NodeId, NodeIdError};
 
 /// The name of a cluster: 1 to 63 characters of `[a-z0-9-]`, no hyphen at either end.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -192,6 +192,9 @@ pub enum IdentityError {
     /// The client in it is not a name.
     #[error(transparent)]
     Client(#[from] ClientNameError),
+    /// It is of a node whose id no node may carry.
+    #[error("it is the identity of a node, but {0}", NodeIdError::Reserved)]
+    NodeReserved,
     /// There is no identity in the certificate.
     #[error("the certificate carries no gaggle:// identity")]
     Missing,
@@ -260,7 +263,10 @@ impl fmt::Display for Identity {
 
 /// `parse` of u64 takes `+7` and `007`, which would give one node several texts.
 fn parse_node(text: &str) -> Result<NodeId, IdentityError> {
-    let id: NodeId = text.parse().map_err(|_| IdentityError::Form)?;
+    let id: NodeId = text.parse().map_err(|error| match error {
+        NodeIdError::NotANumber(_) => IdentityError::Form,
+        NodeIdError::Reserved => IdentityError::NodeReserved,
+    })?;
     if id.to_string() == text { Ok(id) } else { Err(IdentityError::Form) }
 }
 
@@ -275,7 +281,7 @@ mod tests {
     fn an_identity_is_written_as_it_was_read() {
         for text in [
             "gaggle://prod/node/1",
-            "gaggle://a-1/node/18446744073709551615",
+            "gaggle://a-1/node/18446744073709551614",
             "gaggle://prod/client/billing.v2_x-1",
             "gaggle://prod/ca/node",
             "gaggle://prod/ca/client",
@@ -306,6 +312,16 @@ mod tests {
         assert_eq!(bad, Err(IdentityError::Cluster(ClusterNameError::BadCharacter('P'))));
         let bad = Identity::parse("gaggle://prod/client/a/b");
         assert_eq!(bad, Err(IdentityError::Client(ClientNameError::BadCharacter('/'))));
+    }
+
+    #[test]
+    fn no_node_carries_the_name_of_nobody() {
+        let nobody = format!("gaggle://prod/node/{}", NodeId::NOBODY);
+        let refused = Identity::parse(&nobody).unwrap_err();
+        assert_eq!(refused, IdentityError::NodeReserved);
+        let said = "it is the identity of a node, but the number 18446744073709551615 is kept for \
+                    no node";
+        assert_eq!(refused.to_string(), said);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub use message::{
     AttributeValue, Attributes, BODY_LENGTH_MAX, KEY_LENGTH_MAX, Label, Message, MessageError,
     MessageId,
 };
-pub use name::{NodeId, ProcessId, QueueName, QueueNameError};
+pub use name::{NodeId, NodeIdError, ProcessId, QueueName, QueueNameError};
 pub use receipt::{QueueId, Receipt, ReceiptError};
 pub use refusal::{Outcome, Refusal, Retry};
 pub use request::{Attempt, ChangeMode, RECEIVE_MAX, Request, RequestFrame, SEND_MAX, VERSION};

@@ -17,6 +17,22 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeId(pub u64);
 
+/// Why a text is not the id of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NodeIdError {
+    /// It is no number of 64 bits.
+    #[error("the id of a node is a number: {0}")]
+    NotANumber(#[from] std::num::ParseIntError),
+    /// See [`NodeId::NOBODY`].
+    #[error("the number {nobody} is kept for no node", nobody = NodeId::NOBODY)]
+    Reserved,
+}
+
+impl NodeId {
+    /// Stands where nodes speak of one whose name they do not know; no node may carry it.
+    pub const NOBODY: Self = Self(u64::MAX);
+}
+
 impl fmt::Display for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
@@ -24,10 +40,11 @@ impl fmt::Display for NodeId {
 }
 
 impl FromStr for NodeId {
-    type Err = std::num::ParseIntError;
+    type Err = NodeIdError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.parse().map(Self)
+        let id = Self(text.parse()?);
+        if id == Self::NOBODY { Err(NodeIdError::Reserved) } else { Ok(id) }
     }
 }
 

@@ -4,7 +4,7 @@
 //! `Answer` of that batch leaves, and before any of a later batch does. The runtime may commit
 //! the writes of many batches together but never lets a word overtake a write that stands before
 //! it. A crash then loses only what nobody was told. What claims nothing does not wait: `SendNow`
-//! (copies of new messages on their way to other holders) and `Gossip` leave at once.
+//! (copies of new messages on their way to other holders), `Gossip` and `Stop` leave at once.
 //!
 //! What this file does not do: it does not say why anything is asked; see the rooms.
 
@@ -72,6 +72,18 @@ pub enum Effect {
     },
     /// All is handed over: the node may be closed.
     Drained,
+    /// End the node at once and without a goodbye: nothing that it would still say is true.
+    Stop(Stop),
+}
+
+/// Why a node has to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// A process that was started earlier lives under its name.
+    NameTaken {
+        /// Where peers reach that one.
+        by: SocketAddr,
+    },
 }
 
 /// The effects of one or more events, in order.

@@ -37,7 +37,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::custody::burial::Burials;
 use crate::custody::sending::Sending;
-use crate::effect::{Effect, Effects};
+use crate::effect::{Effect, Effects, Stop};
 use crate::envelope::{Envelope, PEER_VERSION, PeerHello};
 use crate::event::{Event, Surroundings};
 use crate::ledger::{Key, Write, key::meta, record};
@@ -335,6 +335,7 @@ impl Node {
                 Output::ViewChanged => self.view_changed(now, effects),
                 Output::Rejoined | Output::Paused => self.end_all_sessions(now, effects),
                 Output::Rival { .. } => self.count("rivals"),
+                Output::Outlived { by } => effects.push(Effect::Stop(Stop::NameTaken { by })),
             }
         }
     }

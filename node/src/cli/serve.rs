@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use super::failure::{Exit, Failure};
 use super::values;
 use crate::config::{ConfigError, ServeConfig, ServeOptions, Size, Span};
+use crate::driver::DriveError;
 use crate::server::{ServeError, Server};
 
 /// Run one node of a cluster, until SIGTERM.
@@ -220,6 +221,11 @@ fn not_started(error: &ServeError) -> Failure {
 }
 
 fn ended_badly(error: &ServeError) -> Failure {
-    let remedy = "what was confirmed is on the disk: start it again";
+    let remedy = match error {
+        ServeError::Drive(DriveError::NameTaken { .. }) => {
+            "give each node a certificate and a `data` of its own: gaggle cert node ID"
+        }
+        _ => "what was confirmed is on the disk: start it again",
+    };
     Failure::new(Exit::Failed, "the node ended", error, remedy)
 }

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gaggle_core::Node;
-use gaggle_core::effect::{Effect, Effects};
+use gaggle_core::effect::{Effect, Effects, Stop};
 use gaggle_core::event::{Event, Surroundings};
 use gaggle_core::ledger::{MessageKey, Write};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
@@ -53,6 +53,8 @@ pub(crate) enum End {
     Failed(StoreError),
     /// The socket is of no use any more.
     Deaf,
+    /// The core says that it has to.
+    Told(Stop),
     /// Nobody can ask it any more.
     Abandoned,
 }
@@ -93,6 +95,8 @@ pub(crate) struct Life {
     pub(super) stopping: Option<(oneshot::Sender<()>, Instant)>,
     pub(super) drained: bool,
     pub(super) deaf: bool,
+    /// Why the core has to end.
+    told_to_end: Option<Stop>,
 }
 
 impl Life {
@@ -110,6 +114,7 @@ impl Life {
             stopping: None,
             drained: false,
             deaf: false,
+            told_to_end: None,
         }
     }
 
@@ -188,6 +193,9 @@ impl Life {
     fn ended(&mut self) -> Option<End> {
         if self.deaf {
             return Some(End::Deaf);
+        }
+        if let Some(why) = self.told_to_end {
+            return Some(End::Told(why));
         }
         let (_, deadline) = self.stopping.as_ref()?;
         if self.drained || Instant::now() >= *deadline {
@@ -294,6 +302,7 @@ impl Life {
                 self.say(Word::Load { load, from, to, limit });
             }
             Effect::Drained => self.say(Word::Drained),
+            Effect::Stop(why) => self.told_to_end = Some(why),
         }
     }
 

@@ -103,7 +103,8 @@ pub(crate) async fn dialled(network: &Arc<Network>, connection: &Connection, nod
 }
 
 /// Waits whether the node that dialled us makes a link of its connection, and carries envelopes
-/// until it ends. A connection for gossip alone stays here until it is closed.
+/// until it ends. A connection for gossip alone stays here until it is closed; more than gossip
+/// there never is with a process under this node's own name.
 pub(crate) async fn accepted(network: &Arc<Network>, connection: &Connection, node: NodeId) {
     let Ok(first) = connection.accept_bi().await else { return };
     if node >= network.node {

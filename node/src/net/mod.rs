@@ -184,11 +184,10 @@ impl Network {
         drop(place);
         match self.credentials.peer_of(&connection) {
             Ok(Peer::Client(_)) => door::serve(self, connection, deadline).await,
-            Ok(Peer::Node(node)) if node != self.node => {
+            Ok(Peer::Node(node)) => {
                 self.gossip.listen(&self, node, &connection);
                 corridor::accepted(&self, &connection, node).await;
             }
-            Ok(Peer::Node(_)) => self.closes.close(&connection, Close::NotWanted),
             Err(error) => {
                 tracing::info!(%error, peer = %connection.remote_address(), "not let in");
                 self.closes.close(&connection, Close::NotAllowed);

@@ -4,6 +4,7 @@ mod disk;
 mod hostile;
 mod links;
 mod raw;
+mod rivals;
 mod served;
 
 use std::path::Path;

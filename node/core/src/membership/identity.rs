@@ -93,7 +93,7 @@ impl foca::Identity for Identity {
 }
 
 /// Stands for a node whose name is not known yet; no node may carry it.
-pub(super) const ANYONE: NodeId = NodeId(u64::MAX);
+pub(super) const ANYONE: NodeId = NodeId::NOBODY;
 
 const RENEWAL_BITS: u32 = 16;
 const BOOT_LIMIT: u64 = 1 << 32;

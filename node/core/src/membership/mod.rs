@@ -15,7 +15,8 @@
 //! - *Own lag.* After a pause everything that was due is put off, suspicions begin anew, and lost
 //!   connections are not held against anyone for a while.
 //! - *Names.* What a packet says it is must match the certificate; generations must be possible; a
-//!   newer claim to this node's own name is topped.
+//!   newer claim to this node's own name is topped. Of two processes that live under one name the
+//!   later one ends, once the earlier one has answered it.
 //!
 //! Nothing that must be safe hangs on the view: that is what sessions are for. The room does not
 //! dial and does not know sessions. Members once seen stay, as down, until the operator removes
@@ -23,10 +24,12 @@
 
 mod config;
 mod identity;
+mod introduction;
 mod pace;
 mod packet;
 mod profile;
 mod reach;
+mod rival;
 mod suspicion;
 #[cfg(test)]
 mod tests;
@@ -54,7 +57,7 @@ use crate::now::Mono;
 use identity::Identity;
 use pace::{Lag, Pace};
 use packet::{GossipCodec, Packet};
-use profile::{Edition, Notice, Profiles, Spreading};
+use profile::{Profiles, Spreading};
 use timers::{Entry, Task, Timers};
 use told::{News, Told};
 
@@ -99,10 +102,16 @@ pub(crate) enum Output {
     Rejoined,
     /// This node was paused for longer than the suspicion time: all sessions must end.
     Paused,
-    /// Somebody at this address is said to be alive under this node's own name.
+    /// Somebody at this address is said to be alive under this node's own name; it is asked.
     Rival {
-        /// Where to ask whether it is.
+        /// Where it is said to be.
         address: SocketAddr,
+    },
+    /// A process that was started earlier under this node's name has answered: this one has to
+    /// end. Nothing comes out any more.
+    Outlived {
+        /// Where the earlier one is.
+        by: SocketAddr,
     },
 }
 
@@ -120,6 +129,8 @@ pub(crate) struct Membership {
     pace: Pace,
     standing: Standing,
     moments: Moments,
+    /// Tells this process from others under its name.
+    run: u64,
     rng: Pcg64Mcg,
 }
 
@@ -132,7 +143,7 @@ enum Standing {
     Alone { pause: Duration },
     /// Somebody knows this node under its present identity.
     Together,
-    /// It said goodbye.
+    /// It said goodbye, or has to end without.
     Left,
 }
 
@@ -149,6 +160,10 @@ struct Moments {
     links_forgiven_until: Option<Mono>,
     /// When this node last topped a claim to its name.
     defended: Option<Mono>,
+    /// When it last asked somebody under its name.
+    asked: Option<Mono>,
+    /// When it began.
+    started: Mono,
     /// The version of the view that was told last.
     version_told: u64,
 }
@@ -181,6 +196,7 @@ impl Membership {
             removed: BTreeSet::new(),
             timers: Timers::default(),
             moments: Moments::default(),
+            run: rng.random(),
             rng,
         }
     }
@@ -188,6 +204,7 @@ impl Membership {
     /// Begins: announces to seeds and remembered members.
     pub(crate) fn start(&mut self, now: Mono, out: &mut Vec<Output>) {
         self.note(now, out);
+        self.moments.started = now;
         self.tell_profile();
         self.timers.add(now, self.config.profile_period, Task::Refresh);
         self.reach(now, out);
@@ -211,6 +228,9 @@ impl Membership {
         }
         if packet.len() > self.config.packet_size() {
             return Err(PacketRefused::TooBig(packet.len()));
+        }
+        if from == self.me().node {
+            return self.own_name(now, packet, out);
         }
         let read = Packet::parse(packet, from, self.me().node)?;
         self.admit(&read)?;
@@ -248,38 +268,6 @@ impl Membership {
     /// The present view.
     pub(crate) const fn view(&self) -> &View {
         &self.view
-    }
-
-    /// Says something else of this node from now on.
-    pub(crate) fn set_profile(&mut self, now: Mono, profile: Profile, out: &mut Vec<Output>) {
-        self.note(now, out);
-        if self.profile == profile || self.standing == Standing::Left {
-            return;
-        }
-        self.profile = profile;
-        self.view.describe(self.me().node, &self.profile);
-        self.tell_profile();
-        let mut told = Told::default();
-        let gossiped = self.swim.gossip(&mut told);
-        self.absorb(now, told, out);
-        if let Err(error) = gossiped {
-            self.survive(now, &error, out);
-        }
-        self.settle(out);
-    }
-
-    /// Takes what a node said of itself in a session hello. Its broadcasts are numbered and win
-    /// over it within one run.
-    pub(crate) fn learn(
-        &mut self,
-        node: NodeId,
-        boot: u64,
-        profile: Profile,
-        out: &mut Vec<Output>,
-    ) {
-        let edition = Edition { generation: Generation::of_boot(boot), sequence: 0 };
-        self.keep_profile(Notice { node, edition, profile });
-        self.settle(out);
     }
 
     /// Says goodbye. Said three times, to three members each: packets get lost, and who has not
@@ -414,31 +402,6 @@ impl Membership {
         }
     }
 
-    fn introduce_soon(&mut self, now: Mono) {
-        if !self.timers.contains(&Task::Introduce) {
-            let after = self.jittered(INTRODUCE_AFTER);
-            self.timers.add(now, after, Task::Introduce);
-        }
-    }
-
-    /// Puts the own profile on the way, as news to everybody.
-    fn tell_profile(&mut self) {
-        let me = self.me();
-        self.moments.sequence = self.moments.sequence.saturating_add(1);
-        let edition = Edition { generation: me.generation, sequence: self.moments.sequence };
-        let notice = Notice { node: me.node, edition, profile: self.profile.clone() };
-        self.swim
-            .add_broadcast(&notice.encode())
-            .expect("the own notice is valid and smaller than the smallest packet size");
-    }
-
-    fn keep_profile(&mut self, notice: Notice) {
-        let has_room = self.profiles.len() < self.config.members_max;
-        if notice.node != self.me().node && (has_room || self.profiles.knows(notice.node)) {
-            self.profiles.keep(notice);
-        }
-    }
-
     /// Brings the view up to what foca and the profiles say.
     fn settle(&mut self, out: &mut Vec<Output>) {
         let me = self.me().node;
@@ -480,6 +443,3 @@ const fn state_of(state: foca::State) -> MemberState {
         foca::State::Down => MemberState::Down,
     }
 }
-
-/// Gathers the newcomers of a moment into one introduction.
-const INTRODUCE_AFTER: Duration = Duration::from_millis(100);

@@ -37,9 +37,9 @@ pub(crate) enum PacketRefused {
         /// Who it is from.
         actual: NodeId,
     },
-    /// It comes from this very name: a second process runs under it.
-    #[error("a gossip packet came under this node's own name")]
-    OwnName,
+    /// It comes from this very name: a second process runs under it, or it is an own one.
+    #[error("a gossip packet came under this node's own name from {0}")]
+    OwnName(SocketAddr),
     /// It is meant for another node: an address changed hands.
     #[error("a gossip packet is meant for node {0}")]
     Misdirected(NodeId),
@@ -81,7 +81,7 @@ impl Packet {
             return Err(PacketRefused::ForeignSource { claimed, actual });
         }
         if from == me {
-            return Err(PacketRefused::OwnName);
+            return Err(PacketRefused::OwnName(header.src.address));
         }
         if header.dst.node != me {
             return Err(PacketRefused::Misdirected(header.dst.node));

@@ -139,7 +139,7 @@ impl Membership {
         let Some(generation) = claim.generation.next().filter(|_| !recently) else { return };
         self.moments.defended = Some(now);
         if state != State::Down && claim.address != me.address {
-            out.push(Output::Rival { address: claim.address });
+            self.ask_rival(now, claim.address, out);
         }
         self.timers.drop_if(|task| matches!(task, Task::Swim(_)));
         self.standing = Standing::Alone { pause: self.config.reach_alone.0 };
@@ -205,6 +205,6 @@ enum Audience {
     Nobody,
 }
 
-/// Two processes under one name would top each other without end; the driver needs a moment to
-/// find out which of them is to stop.
+/// Two processes under one name would top each other without end; it takes a moment to find out
+/// which of them has to end.
 const DEFENCE_PAUSE: Duration = Duration::from_secs(1);

@@ -5,3 +5,4 @@ mod flock;
 mod forming;
 mod healing;
 mod refusing;
+mod rivals;

@@ -108,10 +108,6 @@ pub(crate) async fn connect(
         .map_err(|error| error.to_string())?;
     let connection = connecting.await.map_err(|error| error.to_string())?;
     match network.credentials.peer_of(&connection) {
-        Ok(Peer::Node(node)) if node == network.node => {
-            network.closes.close(&connection, Close::NotWanted);
-            Err("this is the address of this node itself".to_owned())
-        }
         Ok(Peer::Node(node)) if expected.is_none_or(|expected| expected == node) => {
             network.gossip.listen(network, node, &connection);
             Ok(connection)

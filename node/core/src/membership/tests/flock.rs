@@ -41,6 +41,8 @@ pub(super) struct Goose {
     pub(super) rejoined: usize,
     pub(super) paused: usize,
     pub(super) rivals: Vec<SocketAddr>,
+    /// By whom it had to end.
+    pub(super) outlived: Option<SocketAddr>,
     stopped: Option<VecDeque<(usize, Bytes)>>,
 }
 
@@ -54,6 +56,7 @@ impl Flock {
             rejoined: 0,
             paused: 0,
             rivals: Vec::new(),
+            outlived: None,
             stopped: None,
         };
         Self {
@@ -163,6 +166,10 @@ impl Flock {
             Output::Rejoined => self.geese[who].rejoined += 1,
             Output::Paused => self.geese[who].paused += 1,
             Output::Rival { address } => self.geese[who].rivals.push(address),
+            Output::Outlived { by } => {
+                self.geese[who].outlived = Some(by);
+                self.geese[who].membership = None;
+            }
         }
     }
 
