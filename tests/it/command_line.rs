@@ -1,76 +1,12 @@
 //! The command line as scripts see it: exit codes, three lines of error, JSON, and `demo`.
 
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
 
 use gaggle_support::TestCluster;
 use serde_json::Value;
 
 use crate::EXECUTABLE;
-
-/// A shell's view of one cluster.
-struct Shell {
-    home: tempfile::TempDir,
-    url: String,
-}
-
-impl Shell {
-    fn new(url: String) -> Self {
-        Self { home: tempfile::tempdir().unwrap(), url }
-    }
-
-    fn of(cluster: &TestCluster) -> Self {
-        let files = cluster.nodes.credential_paths();
-        let addresses: Vec<String> =
-            (0..cluster.nodes.len()).map(|i| cluster.nodes.address(i).to_string()).collect();
-        Self::new(format!(
-            "gaggle://{}?ca={}&cert={}&key={}",
-            addresses.join(","),
-            files.ca.display(),
-            files.certificate.display(),
-            files.key.display()
-        ))
-    }
-
-    fn run(&self, arguments: &[&str], stdin: &[u8]) -> Output {
-        let mut command = Command::new(EXECUTABLE);
-        command.args(arguments).env_clear();
-        command.env("HOME", self.home.path()).env("GAGGLE_CONNECT", &self.url);
-        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut pipe = child.stdin.take().unwrap();
-        // A command that does not read closes its end, which is no failure of this test.
-        let _ = pipe.write_all(stdin);
-        drop(pipe);
-        child.wait_with_output().unwrap()
-    }
-
-    fn succeed(&self, arguments: &[&str], stdin: &[u8]) -> String {
-        let output = self.run(arguments, stdin);
-        let (out, err) = texts(&output);
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {out}{err}");
-        out
-    }
-
-    /// Runs a command that must end with this code and say what, why and what to do.
-    fn fail(&self, code: i32, arguments: &[&str], stdin: &[u8]) -> String {
-        let output = self.run(arguments, stdin);
-        let (out, err) = texts(&output);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {out}{err}");
-        let last: Vec<&str> = err.lines().collect();
-        let last = &last[last.len().saturating_sub(3)..];
-        for (line, title) in last.iter().zip(["error: ", "why: ", "try: "]) {
-            assert!(line.starts_with(title), "{arguments:?}: {err}");
-        }
-        err
-    }
-}
-
-fn texts(output: &Output) -> (String, String) {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (text(&output.stdout), text(&output.stderr))
-}
+use crate::shell::{Shell, parse};
 
 #[test]
 fn what_cannot_be_understood_ends_with_2_and_a_line_that_says_why() {
@@ -210,8 +146,4 @@ fn certificates_are_made_once_and_never_overwritten() {
     assert!(Path::new(made["key"].as_str().unwrap()).exists());
     shell.succeed(&["cert", "client", "billing", "--dir", certs], b"");
     shell.fail(2, &["cert", "client", "billing", "--dir", certs], b"");
-}
-
-fn parse(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }

@@ -13,7 +13,10 @@ mod dev;
 mod disk;
 mod door;
 mod memory;
+mod shell;
+mod status;
 mod tidy;
+mod verbs;
 
 /// The program under test: see `src/main.rs`.
 const EXECUTABLE: &str = env!("CARGO_BIN_EXE_gaggle-under-test");

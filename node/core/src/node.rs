@@ -14,6 +14,7 @@ mod inventory;
 mod link;
 mod loading;
 mod opening;
+mod peeking;
 mod receiving;
 mod requests;
 mod sending;
@@ -52,6 +53,8 @@ use crate::timer::{Timer, Timers};
 
 use inventory::Question;
 use loading::Loads;
+use peeking::Peek;
+use status::Told;
 
 /// A node of the cluster.
 pub struct Node {
@@ -107,9 +110,11 @@ struct Sends {
 /// Messages by queue, partition and process.
 type News = BTreeMap<(QueueId, u16, gaggle_wire::ProcessId), Ranges>;
 
-/// Questions under way and requests in parts.
+/// Questions under way, requests in parts, and what others last told of themselves.
 #[derive(Debug, Default)]
 struct Desk {
+    told: BTreeMap<NodeId, Told>,
+    peeks: Vec<(Mono, Peek)>,
     calls: Calls<Question>,
     loads: Loads,
     deletes: BTreeMap<u64, Batch<DeleteResult>>,

@@ -16,7 +16,7 @@ use super::{output, values};
 
 /// Show how the nodes and the queues are; exit code 10 when something is not well.
 ///
-/// The figures of a queue are told with their age: nodes gather them now and then, not for you.
+/// Of a node that does not answer, the last known figures are shown, with their age.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Wait until all is ready
@@ -87,16 +87,20 @@ pub(crate) async fn wait_until_healthy(
 /// Whether every member is up and ready and in session with every other.
 pub(crate) fn is_healthy(status: &Status) -> bool {
     let all: BTreeSet<NodeId> = status.members.iter().map(|member| member.node).collect();
-    status.members.iter().all(|member| complaint_of(member, &all).is_none())
+    let is_well = |member| trouble_of(member).is_none() && missing_session(member, &all).is_none();
+    status.members.iter().all(is_well)
 }
 
+/// What is wrong. That a node is down also costs the others a session, so it is said first.
 fn complaint(status: &Status, members: usize) -> String {
     let all: BTreeSet<NodeId> = status.members.iter().map(|member| member.node).collect();
-    let first = status.members.iter().find_map(|member| complaint_of(member, &all));
-    first.unwrap_or_else(|| format!("{} of {members} nodes are there", all.len()))
+    let trouble = status.members.iter().find_map(trouble_of);
+    trouble
+        .or_else(|| status.members.iter().find_map(|member| missing_session(member, &all)))
+        .unwrap_or_else(|| format!("{} of {members} nodes are there", all.len()))
 }
 
-fn complaint_of(member: &MemberStatus, all: &BTreeSet<NodeId>) -> Option<String> {
+fn trouble_of(member: &MemberStatus) -> Option<String> {
     let node = member.node;
     if member.standing != Standing::Ready {
         return Some(format!("node {node} is {}", standing(member.standing)));
@@ -104,9 +108,11 @@ fn complaint_of(member: &MemberStatus, all: &BTreeSet<NodeId>) -> Option<String>
     let Some(report) = &member.report else {
         return Some(format!("node {node} does not report"));
     };
-    if !report.ready {
-        return Some(format!("node {node} is not ready"));
-    }
+    (!report.ready).then(|| format!("node {node} is not ready"))
+}
+
+fn missing_session(member: &MemberStatus, all: &BTreeSet<NodeId>) -> Option<String> {
+    let (node, report) = (member.node, member.report.as_ref()?);
     let missing = all.iter().find(|other| **other != node && !report.sessions.contains(other));
     missing.map(|other| format!("node {node} has no session with node {other}"))
 }

@@ -5,16 +5,14 @@
 //! one knows to be gone is gone for both. The same comparison, for a few ids, is what a holder
 //! asks for when its coordinator does not say that enough hosts have them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use gaggle_wire::{
-    Attempt, DeliveryLabel, NodeId, NodeReport, ProcessId, QueueCounts, QueueId, Refusal, Response,
-};
+use gaggle_wire::{Attempt, DeliveryLabel, NodeId, ProcessId, Refusal, Response};
 
 use super::Node;
 use super::deleting::NewTombstones;
-use super::receiving::first_ones;
+use super::peeking::first_ones;
 use super::sending::NewSend;
 use crate::calls::{Call, Parked, TableChange};
 use crate::custody::burial::Numbers;
@@ -42,14 +40,7 @@ pub(super) enum Question {
     /// What is ready elsewhere?
     Peek { reply: Reply, max: u32, found: Vec<DeliveryLabel> },
     /// How are the others?
-    Status { reply: Reply, told: BTreeMap<NodeId, Told> },
-}
-
-/// What a node told of itself and of its queues.
-#[derive(Debug)]
-pub(super) struct Told {
-    pub(super) report: NodeReport,
-    pub(super) queues: Vec<(QueueId, QueueCounts, QueueCounts)>,
+    Status { reply: Reply },
 }
 
 impl Node {
@@ -337,8 +328,8 @@ impl Node {
                 first_ones(&mut found, max);
                 effects.answer(reply, Response::Deliveries { deliveries: found });
             }
-            Question::Status { reply, told } => {
-                let status = self.status(now, &told);
+            Question::Status { reply } => {
+                let status = self.status(now, &call.answered);
                 effects.answer(reply, Response::Status(Box::new(status)));
             }
         }

@@ -207,6 +207,7 @@ impl Node {
             self.reception.touch(id.0);
             self.expire(now, id, effects);
             self.arm(now, id);
+            self.answer_peeks(now, effects);
         }
     }
 

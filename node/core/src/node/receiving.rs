@@ -1,13 +1,8 @@
-//! Receives, streams and peeks, as clients ask for them.
+//! Receives and streams, as clients ask for them.
 
-use std::time::Duration;
-
-use gaggle_wire::{
-    DeliveryLabel, NodeId, QueueId, RECEIVE_MAX, Receipt, Refusal, Response, SettingsChange,
-};
+use gaggle_wire::{NodeId, QueueId, RECEIVE_MAX, Receipt, Refusal, Response, SettingsChange};
 
 use super::Node;
-use super::inventory::Question;
 use crate::effect::Effects;
 use crate::envelope::Envelope;
 use crate::event::{ClientId, Reply};
@@ -133,73 +128,4 @@ impl Node {
             }
         }
     }
-
-    pub(super) fn peek_requested(
-        &mut self,
-        now: Now,
-        reply: Reply,
-        (queues, max): (Vec<QueueId>, u32),
-        effects: &mut Effects,
-    ) {
-        let max = max.clamp(1, u32::try_from(RECEIVE_MAX).expect("it is small"));
-        let mut found = Vec::new();
-        for queue in &queues {
-            found.extend(self.peek(*queue, max));
-            self.reception.touch(*queue);
-            self.fill_windows(*queue, effects);
-        }
-        let peers: Vec<NodeId> = self.sessions.iter().map(|(node, _)| node).collect();
-        let deadline = now.mono.plus(PEEK_WITHIN);
-        self.timers.at_latest(Timer::Deadlines, deadline);
-        let kind = Question::Peek { reply, max, found };
-        let call = self.desk.calls.start(peers.iter().copied(), deadline, kind);
-        for node in peers {
-            for queue in &queues {
-                self.say(node, Envelope::AskPeek { call, queue: *queue, max }, effects);
-            }
-        }
-        self.call_over(now, call, effects);
-    }
-
-    /// The first ready messages here, as if delivered, but without a lease.
-    pub(super) fn peek(&self, queue: QueueId, max: u32) -> Vec<DeliveryLabel> {
-        let partitions = self.partitions.range((queue, 0)..=(queue, u16::MAX));
-        let mut found: Vec<DeliveryLabel> = partitions
-            .flat_map(|(id, partition)| {
-                partition.window.iter().take(max as usize).map(|head| DeliveryLabel {
-                    receipt: Receipt {
-                        queue,
-                        partition: id.1,
-                        number: head.label.number,
-                        stamp: head.label.stamp,
-                        holders: partition.holders_of(head).to_vec(),
-                        custodian: self.config.node,
-                        boot: self.run.boot,
-                        delivery: head.deliveries,
-                    },
-                    label: head.label,
-                    accepted: head.accepted,
-                    lease_ms: 0,
-                })
-            })
-            .collect();
-        first_ones(&mut found, max);
-        found
-    }
 }
-
-/// Keeps the oldest ones, as many as asked for and as fit into a frame.
-pub(super) fn first_ones(found: &mut Vec<DeliveryLabel>, max: u32) {
-    found.sort_by_key(|delivery| delivery.label.stamp);
-    found.truncate(max as usize);
-    let mut bytes = 0;
-    let fits = found.iter().take_while(|delivery| {
-        bytes += delivery.label.content_length();
-        bytes <= gaggle_wire::frame::BATCH_BYTES
-    });
-    let keep = fits.count().max(1);
-    found.truncate(keep);
-}
-
-/// How long other custodians have to answer a peek.
-const PEEK_WITHIN: Duration = Duration::from_secs(1);

@@ -8,9 +8,11 @@ use gaggle_wire::{NodeId, QueueId, QueueName, RECEIVE_MAX, Refusal, Request, Res
 use super::Node;
 use super::copies::{NewCopies, Relisting};
 use super::deleting::NewTombstones;
-use super::inventory::{Question, Told};
+use super::inventory::Question;
 use super::loading::MAKE_UP;
+use super::peeking::Peek;
 use super::sending::NewSend;
+use super::status::Told;
 use crate::calls::Parked;
 use crate::effect::Effects;
 use crate::envelope::{Envelope, LeaseChange, Wanted};
@@ -296,28 +298,19 @@ impl Node {
     ) {
         match envelope {
             Envelope::AskPeek { call, queue, max } => {
-                let deliveries = self.peek(queue, max);
-                self.fill_windows(queue, effects);
-                self.say(peer, Envelope::Peeked { call, deliveries }, effects);
+                let peek = Peek { asker: peer, call, queues: vec![queue], max };
+                self.peek_asked(now, peek, effects);
             }
             Envelope::Peeked { call, deliveries } => {
-                if let Some(asked) = self.desk.calls.answer(call, peer)
-                    && let Question::Peek { found, .. } = &mut asked.kind
-                {
-                    found.extend(deliveries);
-                }
-                self.call_over(now, call, effects);
+                self.peeked(now, peer, (call, deliveries), effects);
             }
             Envelope::AskStatus { call } => {
                 let (report, queues) = (Box::new(self.report()), self.counts(now));
                 self.say(peer, Envelope::StatusTold { call, report, queues }, effects);
             }
             Envelope::StatusTold { call, report, queues } => {
-                if let Some(asked) = self.desk.calls.answer(call, peer)
-                    && let Question::Status { told, .. } = &mut asked.kind
-                {
-                    told.insert(peer, Told { report: *report, queues });
-                }
+                let told = Told { report: *report, queues, at: now.mono };
+                self.status_told(peer, call, told);
                 self.call_over(now, call, effects);
             }
             Envelope::Clock { wall } => {

@@ -1,6 +1,10 @@
 //! How it is with the node and the cluster, for those who ask.
+//!
+//! The others are asked when somebody asks. Of one that does not answer, what it last told this
+//! node stays, with its age; it does not count in the totals, for its queues are served by
+//! others now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gaggle_wire::{
@@ -9,22 +13,50 @@ use gaggle_wire::{
 
 use super::Node;
 use super::giving::millis;
-use super::inventory::{Question, Told};
+use super::inventory::Question;
 use crate::effect::Effects;
 use crate::envelope::Envelope;
 use crate::event::Reply;
-use crate::now::Now;
+use crate::now::{Mono, Now};
 use crate::timer::Timer;
+
+/// What a node told of itself and of its queues: its copies, and what is in its custody.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    pub(super) report: NodeReport,
+    pub(super) queues: Vec<(QueueId, QueueCounts, QueueCounts)>,
+    pub(super) at: Mono,
+}
+
+impl Told {
+    /// The same, with its age in all figures.
+    fn aged(&self, now: Now) -> Self {
+        let age_ms = millis(now.mono.since(self.at));
+        let queues = self.queues.iter().map(|(queue, held, own)| {
+            (*queue, QueueCounts { age_ms, ..*held }, QueueCounts { age_ms, ..*own })
+        });
+        let report = NodeReport { age_ms, ..self.report.clone() };
+        Self { report, queues: queues.collect(), at: self.at }
+    }
+}
 
 impl Node {
     pub(super) fn status_requested(&mut self, now: Now, reply: Reply, effects: &mut Effects) {
         let peers: Vec<NodeId> = self.sessions.iter().map(|(node, _)| node).collect();
         let deadline = now.mono.plus(ASK_WITHIN);
         self.timers.at_latest(Timer::Deadlines, deadline);
-        let kind = Question::Status { reply, told: BTreeMap::new() };
+        let kind = Question::Status { reply };
         let call = self.desk.calls.start(peers, deadline, kind);
         self.say_all(&Envelope::AskStatus { call }, effects);
         self.call_over(now, call, effects);
+    }
+
+    /// A node told how it is.
+    pub(super) fn status_told(&mut self, peer: NodeId, call: u64, told: Told) {
+        self.desk.calls.answer(call, peer);
+        let view = self.membership.view();
+        self.desk.told.retain(|node, _| view.member(*node).is_some());
+        self.desk.told.insert(peer, told);
     }
 
     /// What this node says of itself.
@@ -69,18 +101,20 @@ impl Node {
     }
 
     /// The cluster as this node and those who answered see it.
-    pub(super) fn status(&self, now: Now, told: &BTreeMap<NodeId, Told>) -> Status {
+    pub(super) fn status(&self, now: Now, answered: &BTreeSet<NodeId>) -> Status {
         let me = self.config.node;
-        let own = Told { report: self.report(), queues: self.counts(now) };
+        let own = Told { report: self.report(), queues: self.counts(now), at: now.mono };
+        let told = self.desk.told.iter().map(|(node, told)| (*node, told.aged(now)));
+        let told: BTreeMap<NodeId, Told> = told.chain([(me, own)]).collect();
+        let is_here = |node: NodeId| node == me || answered.contains(&node);
         let view = self.membership.view();
         let members = view.iter().map(|(node, member)| {
-            let report = if node == me { Some(&own) } else { told.get(&node) };
-            let report = report.map(|told| NodeReport {
+            let report = told.get(&node).map(|told| NodeReport {
                 clock_offset_ns: self.sessions.with(node).and_then(|s| s.clock_offset),
                 ..told.report.clone()
             });
             let mut standing = self.standing(node, member);
-            if standing == Standing::Ready && report.is_none() {
+            if standing == Standing::Ready && !is_here(node) {
                 standing = Standing::NotReady;
             }
             MemberStatus {
@@ -92,8 +126,6 @@ impl Node {
                 report,
             }
         });
-        let everyone: Vec<(NodeId, &Told)> =
-            told.iter().map(|(node, told)| (*node, told)).chain([(me, &own)]).collect();
         let queues = self.table.page(None).map(|entry| {
             let mut status = QueueStatus {
                 name: entry.name.clone(),
@@ -102,14 +134,12 @@ impl Node {
                 total: QueueCounts::default(),
             };
             for same in self.table.named(&entry.name) {
-                for (node, told) in &everyone {
+                for (node, told) in &told {
                     let found = told.queues.iter().find(|(queue, ..)| *queue == same.id);
-                    if let Some((_, held, own)) = found {
-                        status.nodes.push((*node, *held));
-                        status.total.messages += own.messages;
-                        status.total.in_flight += own.in_flight;
-                        let oldest = own.oldest_age_ms;
-                        status.total.oldest_age_ms = status.total.oldest_age_ms.max(oldest);
+                    let Some((_, held, own)) = found else { continue };
+                    status.nodes.push((*node, *held));
+                    if is_here(*node) {
+                        add(&mut status.total, own);
                     }
                 }
             }
@@ -118,6 +148,14 @@ impl Node {
         });
         Status { node: me, members: members.collect(), queues: queues.collect() }
     }
+}
+
+/// Adds what is in a node's custody to the total, which is as old as its oldest part.
+fn add(total: &mut QueueCounts, own: &QueueCounts) {
+    total.messages += own.messages;
+    total.in_flight += own.in_flight;
+    total.oldest_age_ms = total.oldest_age_ms.max(own.oldest_age_ms);
+    total.age_ms = total.age_ms.max(own.age_ms);
 }
 
 /// How long the others have to answer.

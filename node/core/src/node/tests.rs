@@ -144,6 +144,14 @@ impl Bench {
         }
     }
 
+    fn peek(&mut self, max: u32) -> Option<Vec<DeliveryLabel>> {
+        let queue = QueueName::parse("orders").unwrap();
+        match self.ask(Request::Peek { queue, max }).0? {
+            Response::Deliveries { deliveries } => Some(deliveries),
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn delete(&mut self, receipts: Vec<Receipt>) -> Vec<DeleteResult> {
         match self.ask(Request::Delete { receipts }).0 {
             Some(Response::Deleted(results)) => results,
@@ -187,6 +195,22 @@ fn a_send_is_written_before_it_is_confirmed_and_nothing_else_happens() {
             Effect::Answer { reply, response: Response::Sent(sent) },
         ]
     );
+}
+
+#[test]
+fn a_peek_into_a_queue_that_nobody_has_received_from_shows_what_is_there_and_hides_nothing() {
+    let mut bench = Bench::new();
+    let queue = bench.queue(one_partition());
+    bench.send(queue, 1..=3);
+    for _ in 0..2 {
+        assert_eq!(numbers(&bench.peek(2).unwrap()), [1, 2]);
+    }
+    let mut again = Bench::open(bench.rows, bench.at_ms + 1);
+    again.handle(Event::Started);
+    again.pass(11_000);
+    assert_eq!(numbers(&again.peek(9).unwrap()), [1, 2, 3]);
+    assert_eq!(numbers(&again.receive(9, 0).unwrap()), [1, 2, 3]);
+    assert_eq!(again.peek(9).unwrap(), []);
 }
 
 #[test]
