@@ -19,6 +19,7 @@ mod network;
 pub mod options;
 pub mod oracle;
 pub mod plan;
+pub mod planted;
 mod process;
 mod producer;
 pub mod report;

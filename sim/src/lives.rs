@@ -24,7 +24,7 @@ impl World {
             return;
         }
         self.report.line(self.now, format_args!("start {}", at + 1));
-        let config = self.options.config(at, self.rng.random());
+        let mut config = self.options.config(at, self.rng.random());
         let process = &mut self.processes[at];
         process.life += 1;
         process.drained = false;
@@ -38,6 +38,9 @@ impl World {
             process.disk.end();
         }
         let mut rows: Vec<_> = process.disk.rows().collect();
+        if let Some(border) = self.border {
+            (border.opens)(&mut config, &mut rows);
+        }
         let node = Node::open(config, now, &mut rows.drain(..)).expect("its rows are its own");
         process.node = Some(node);
         self.feed(at, Event::Started);

@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, Subcommand};
 use gaggle_sim::plan::{self, Plan};
+use gaggle_sim::planted::{self, hunt::Hunt, trial};
 use gaggle_sim::storm::{self, Outcome};
 use gaggle_sim::{Detail, shrink, swarm::Swarm};
 
@@ -47,6 +48,32 @@ enum Command {
     },
     /// Runs seeds twice and compares: the same seed gives the same run.
     Meta,
+    /// Runs seeds until one fails, and prints it.
+    First {
+        /// The first one.
+        #[arg(long, default_value_t = 1)]
+        from: u64,
+        /// The last one.
+        #[arg(long, default_value_t = HUNT_SEEDS)]
+        to: u64,
+        /// What does not count: the number of a promise.
+        #[arg(long)]
+        besides: Vec<String>,
+        /// Threads; one for each processor when not told.
+        #[arg(long)]
+        jobs: Option<usize>,
+    },
+    /// Plants bugs, and looks whether they are found.
+    Planted {
+        /// Which one; all when not told.
+        name: Option<String>,
+        /// How many seeds there are to find it.
+        #[arg(long, default_value_t = HUNT_SEEDS)]
+        seeds: u64,
+        /// Threads; one for each processor when not told.
+        #[arg(long)]
+        jobs: Option<usize>,
+    },
     /// Runs a plan from a file.
     Replay {
         /// The plan.
@@ -83,6 +110,10 @@ fn main() -> ExitCode {
         }
         Command::Swarm { seeds, from, jobs } => swarm(seeds, from, jobs),
         Command::Meta => meta(),
+        Command::First { from, to, besides, jobs } => {
+            first(&Hunt { from, to, jobs: threads(jobs), besides })
+        }
+        Command::Planted { name, seeds, jobs } => plant(name.as_deref(), seeds, threads(jobs)),
         Command::Replay { file, report } => match Plan::load(&file) {
             Ok(plan) => run(&plan, report, &format!("replay {}", file.display())),
             Err(error) => failed(&error),
@@ -118,11 +149,10 @@ fn run(plan: &Plan, report: bool, again: &str) -> ExitCode {
 }
 
 fn swarm(seeds: Option<u64>, from: Option<u64>, jobs: Option<usize>) -> ExitCode {
-    let all = || std::thread::available_parallelism().map_or(1, usize::from);
     let swarm = Swarm {
         from: from.unwrap_or_else(fresh),
         seeds: seeds.unwrap_or(u64::MAX),
-        jobs: jobs.unwrap_or_else(all).max(1),
+        jobs: threads(jobs),
     };
     let totals = swarm.run(|line| println!("{line}"));
     let hours = totals.nanos as f64 / 3600e9;
@@ -135,6 +165,47 @@ fn swarm(seeds: Option<u64>, from: Option<u64>, jobs: Option<usize>) -> ExitCode
         totals.faults,
     );
     if totals.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn first(hunt: &Hunt) -> ExitCode {
+    match hunt.run(None) {
+        Some(found) => {
+            println!("{}", found.to_line());
+            ExitCode::FAILURE
+        }
+        None => ExitCode::SUCCESS,
+    }
+}
+
+fn plant(name: Option<&str>, seeds: u64, jobs: usize) -> ExitCode {
+    let named = |bug: &&planted::Bug| name.is_none_or(|name| name == bug.name);
+    let bugs: Vec<_> = planted::BUGS.iter().filter(named).collect();
+    let prepared = |bug: &&&planted::Bug| match trial::prepare(***bug) {
+        Ok(()) => true,
+        Err(error) => failed_bug(bug.name, &error),
+    };
+    // All is built before the first hunt: hunts need no compiler.
+    let ready: Vec<_> = bugs.iter().filter(prepared).collect();
+    println!("{} of {} planted bugs are ready", ready.len(), bugs.len());
+    let held = |bug: &&&planted::Bug| match trial::hold(***bug, seeds, jobs) {
+        Ok(trial) => {
+            println!("{trial}");
+            trial.is_good()
+        }
+        Err(error) => failed_bug(bug.name, &error),
+    };
+    let good = ready.iter().filter(|bug| held(bug)).count();
+    println!("{good} of {} planted bugs found, each within {seeds} seeds", bugs.len());
+    if good == bugs.len() && good > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn failed_bug(name: &str, error: &dyn std::fmt::Display) -> bool {
+    println!("{name:<26} {error}");
+    false
+}
+
+fn threads(told: Option<usize>) -> usize {
+    told.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1)
 }
 
 fn meta() -> ExitCode {
@@ -175,6 +246,8 @@ fn failed(error: &dyn std::fmt::Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// Seeds within which a planted bug is found.
+const HUNT_SEEDS: u64 = 2000;
 /// Small, so that it is easily told.
 fn fresh() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());

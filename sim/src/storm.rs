@@ -19,6 +19,7 @@ use crate::failure::{Failure, caught};
 use crate::options::place;
 use crate::oracle::Weather;
 use crate::plan::{ConsumerPlan, Deed, ModePlan, Plan};
+use crate::planted::border::Border;
 use crate::producer;
 use crate::report::Detail;
 use crate::world::World;
@@ -43,7 +44,14 @@ pub struct Outcome {
 /// Runs a plan to its end.
 #[must_use]
 pub fn run(plan: &Plan, detail: Detail) -> Outcome {
-    let world = World::new(plan.options.clone(), detail);
+    run_with(plan, None, detail)
+}
+
+/// Runs a plan to its end on nodes that have this bug.
+#[must_use]
+pub fn run_with(plan: &Plan, bug: Option<&'static Border>, detail: Detail) -> Outcome {
+    let mut world = World::new(plan.options.clone(), detail);
+    world.border = bug;
     let mut storm = Storm { world, plan, producers: Vec::new(), consumers: Vec::new() };
     let failure = caught(|| storm.run()).err();
     let world = storm.world;

@@ -20,6 +20,7 @@ use rand_pcg::Pcg64Mcg;
 use crate::network::Network;
 use crate::options::{Options, Span};
 use crate::oracle::Oracle;
+use crate::planted::border::{Border, Said};
 use crate::process::Process;
 use crate::report::{Detail, Report};
 use crate::town::{News, Town};
@@ -32,6 +33,8 @@ pub struct World {
     heap: BinaryHeap<Due>,
     pub(crate) rng: Pcg64Mcg,
     pub(crate) processes: Vec<Process>,
+    /// A planted bug, which every node has.
+    pub(crate) border: Option<&'static Border>,
     pub(crate) network: Network,
     pub(crate) town: Town,
     /// What clients know.
@@ -113,6 +116,7 @@ impl World {
             heap: BinaryHeap::new(),
             rng,
             processes,
+            border: None,
             network: Network::default(),
             town: Town::default(),
             oracle: Oracle::new(),
@@ -228,6 +232,18 @@ impl World {
             backlog.push_back(event);
             return;
         }
+        match self.border {
+            None => self.handle(at, event),
+            Some(border) => {
+                for event in (border.hears)(event) {
+                    self.handle(at, event);
+                }
+            }
+        }
+    }
+
+    fn handle(&mut self, at: usize, event: Event) {
+        let process = &mut self.processes[at];
         let now = process.clocks(self.now);
         let Some(node) = &mut process.node else { return };
         if !matches!(event, Event::Gossip { .. } | Event::Wakeup) {
@@ -236,8 +252,9 @@ impl World {
         let mut effects = std::mem::take(&mut self.effects);
         node.handle(now, event, &mut effects);
         node.check();
-        for effect in effects.drain() {
-            self.effect(at, effect);
+        match self.border {
+            None => effects.drain().for_each(|effect| self.effect(at, effect)),
+            Some(border) => self.said(at, (border.says)(effects.drain().collect())),
         }
         self.effects = effects;
         if self.processes[at].disk.start() {
@@ -246,6 +263,16 @@ impl World {
             self.at(done, Happening::Committed { at, life });
         }
         self.plan_wake(at);
+    }
+
+    /// What a planted bug made of what a node says.
+    fn said(&mut self, at: usize, Said { effects, at_once, heard }: Said) {
+        at_once.into_iter().for_each(|word| self.speak(at, word));
+        effects.into_iter().for_each(|effect| self.effect(at, effect));
+        let life = self.processes[at].life;
+        for event in heard {
+            self.at(self.now, Happening::Event { at, life, event });
+        }
     }
 
     fn effect(&mut self, at: usize, effect: Effect) {

@@ -6,7 +6,6 @@ mod links;
 mod raw;
 mod rivals;
 mod served;
-mod stalled;
 
 use std::path::Path;
 

@@ -1,0 +1,61 @@
+//! Bugs in what is remembered: over a restart, and for those who were away.
+
+use gaggle_core::effect::Effect;
+use gaggle_core::envelope::Envelope;
+use gaggle_core::ledger::key::meta;
+use gaggle_core::ledger::{Key, Row, record};
+use gaggle_core::table::Entry;
+use gaggle_wire::Stamp;
+
+use super::border::Border;
+use super::custody::without;
+
+/// Tombstones are in memory alone.
+pub(super) const TOMBSTONES_FORGOTTEN: Border = Border {
+    opens: |_, rows| rows.retain(|row| !matches!(parsed(row), Key::Tombstones(..))),
+    ..Border::HONEST
+};
+
+/// A process id that is the same in every run, and no ceiling.
+pub(super) const STAMPS_ISSUED_AGAIN: Border = Border {
+    opens: |config, rows| {
+        config.seed = config.node.0;
+        rows.retain(|row| parsed(row) != Key::Meta(meta::CEILING));
+    },
+    ..Border::HONEST
+};
+
+/// When a queue was purged is in memory alone.
+pub(super) const PURGE_FORGOTTEN: Border = Border {
+    opens: |_, rows| {
+        for row in rows.iter_mut().filter(|row| matches!(parsed(row), Key::Queue(_))) {
+            let entry: Result<Entry, _> = record::decode(&row.value);
+            let mut entry = entry.expect("it was written by a node");
+            entry.purged = Stamp::ZERO;
+            row.value = record::encode(&entry);
+        }
+    },
+    ..Border::HONEST
+};
+
+/// A host that returns is not told what was deleted while it was away.
+pub(super) const RETURNER_NOT_TOLD: Border = Border {
+    says: |effects| {
+        let mut said = without(
+            effects,
+            |envelope| matches!(envelope, Envelope::Tombstones { stamps, .. } if stamps.is_empty()),
+        );
+        for effect in &mut said.effects {
+            if let Effect::Send { envelope: Envelope::Inventory { partitions, .. }, .. } = effect {
+                let processes = partitions.iter_mut().flat_map(|p| &mut p.processes);
+                processes.for_each(|(_, _, gone)| *gone = Default::default());
+            }
+        }
+        said
+    },
+    ..Border::HONEST
+};
+
+fn parsed(row: &Row) -> Key {
+    Key::parse(&row.key).expect("it was written by a node")
+}
