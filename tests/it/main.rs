@@ -13,6 +13,7 @@ mod dev;
 mod disk;
 mod door;
 mod memory;
+mod operating;
 mod shell;
 mod status;
 mod tidy;
