@@ -10,7 +10,6 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
 use crate::consumer::Consumer;
-use crate::oracle::Oracle;
 use crate::producer::Producer;
 
 /// A client.
@@ -46,7 +45,6 @@ pub(crate) enum Act {
 pub(crate) struct Desk<'a> {
     pub(crate) now: u64,
     pub(crate) rng: &'a mut Pcg64Mcg,
-    pub(crate) oracle: &'a mut Oracle,
     /// Nodes that a client would try: those that are not known to be down.
     pub(crate) up: &'a [usize],
     pub(crate) acts: Vec<Act>,

@@ -162,6 +162,14 @@ impl World {
         }
     }
 
+    /// Two nodes have another connection.
+    pub(crate) fn trouble(&mut self, link: u64) {
+        let node = |end| self.network.end(link, end).map(|end| end.node);
+        if let (Some(a), Some(b)) = (node(0), node(1)) {
+            self.judge.weather.trouble(self.now, a, b);
+        }
+    }
+
     pub(crate) fn closed(&mut self, link: u64, end: usize) {
         let Some(at) = self.network.end(link, end).map(|end| end.node) else { return };
         if self.network.close(link, end) {
@@ -173,6 +181,8 @@ impl World {
     /// Cuts one direction between two nodes.
     pub fn cut_one_way(&mut self, from: usize, to: usize) {
         self.report.line(self.now, format_args!("cut {} -> {}", from + 1, to + 1));
+        self.judge.weather.disturb();
+        self.judge.weather.trouble(self.now, from, to);
         for (link, end) in self.network.cut(from, to) {
             self.silence(link, end);
         }
@@ -194,6 +204,7 @@ impl World {
     /// Heals a cut.
     pub fn heal(&mut self, from: usize, to: usize) {
         self.report.line(self.now, format_args!("heal {} -> {}", from + 1, to + 1));
+        self.judge.weather.trouble(self.now, from, to);
         for (link, end, envelopes) in self.network.heal(from, to) {
             for envelope in envelopes {
                 let arrives = self.now + self.draw(self.options.delay);

@@ -215,12 +215,6 @@ impl Consumer {
                     }
                 }
             }
-            Response::Deliveries { deliveries } => {
-                // They crossed the end of their stream: the node gives them back.
-                for delivery in deliveries {
-                    desk.oracle.lease_ended(&delivery.receipt);
-                }
-            }
             Response::Deleted(results) => self.deleted(number, &results, desk.now),
             Response::Refused(refusal) if self.open == Some(number) => {
                 self.open = None;
@@ -234,6 +228,7 @@ impl Consumer {
                     *at = (desk.now + PAUSE).saturating_sub(PATIENCE);
                 }
             }
+            // Other deliveries crossed the end of their stream: the node has given them back.
             _ => {}
         }
         self.plan_wake(desk);

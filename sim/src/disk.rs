@@ -112,6 +112,11 @@ impl Disk {
         self.live.contains_key(&key.encode())
     }
 
+    /// Whether a message is durable here.
+    pub(crate) fn keeps(&self, key: MessageKey) -> bool {
+        self.durable.contains_key(&key.encode())
+    }
+
     /// Keys of durable rows.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Vec<u8>> {
         self.durable.keys()

@@ -5,8 +5,8 @@
 //!
 //! Reading order: [`options`], `world.rs` (time and events), `network.rs`, `disk.rs`,
 //! `process.rs`, `carrier.rs` and `lives.rs` (what happens to them), `town.rs` and `actor.rs`
-//! (clients), [`oracle`] (what clients know and what follows), [`plan`] (what a run is made of),
-//! [`storm`] (a run), then [`swarm`] and [`shrink`].
+//! (clients), [`oracle`] (what clients know), [`promises`] (what follows), [`plan`] (what a run is
+//! made of), [`storm`] (a run), then [`swarm`] and [`shrink`].
 
 mod actor;
 mod carrier;
@@ -14,6 +14,8 @@ mod consumer;
 mod deeds;
 mod disk;
 pub mod failure;
+pub mod judge;
+mod liveness;
 mod lives;
 mod network;
 pub mod options;
@@ -22,6 +24,7 @@ pub mod plan;
 pub mod planted;
 mod process;
 mod producer;
+pub mod promises;
 pub mod report;
 #[cfg(test)]
 mod scenarios;
@@ -29,6 +32,8 @@ pub mod shrink;
 pub mod storm;
 pub mod swarm;
 mod town;
+pub mod weather;
+mod witness;
 pub mod world;
 
 pub use options::Options;

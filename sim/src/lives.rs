@@ -12,6 +12,8 @@ use rand::RngExt;
 
 use crate::carrier::Goodbye;
 use crate::disk::LastCommit;
+use crate::judge::Subject;
+use crate::witness;
 use crate::world::{Happening, World};
 
 impl World {
@@ -65,6 +67,17 @@ impl World {
         })
     }
 
+    /// Whether all nodes that should be up are up, awake, ready and connected, and nothing is cut.
+    pub(crate) fn is_well(&self) -> bool {
+        let nodes = (0..self.processes.len()).filter(|at| {
+            let process = &self.processes[*at];
+            process.life > 0 && !process.drained
+        });
+        let well = |at: usize| self.processes[at].is_awake() && self.is_ready(at);
+        let met = |at: usize| nodes.clone().all(|to| at == to || self.network.is_met(at, to));
+        self.network.cuts().is_empty() && nodes.clone().all(|at| well(at) && met(at))
+    }
+
     /// Whether a node says that it is ready.
     #[must_use]
     pub fn is_ready(&self, at: usize) -> bool {
@@ -78,6 +91,7 @@ impl World {
     pub fn crash(&mut self, at: usize) {
         let made = if self.rng.random() { LastCommit::Made } else { LastCommit::Lost };
         self.report.line(self.now, format_args!("crash {} {made:?}", at + 1));
+        self.judge.weather.disturb();
         self.processes[at].disk.crash(made);
         self.end_process(at, Goodbye::Unsaid);
     }
@@ -100,6 +114,9 @@ impl World {
     pub fn wipe(&mut self, at: usize) {
         self.report.line(self.now, format_args!("wipe {}", at + 1));
         assert!(self.processes[at].node.is_none(), "a disk is wiped while its node is down");
+        let Self { judge, processes, network, .. } = self;
+        let look = |subject: &Subject| witness::look(processes, network, subject);
+        judge.disk_lost(self.now, at, &look);
         self.processes[at].disk.wipe();
     }
 
@@ -108,6 +125,8 @@ impl World {
         let process = &mut self.processes[at];
         if process.is_awake() {
             self.report.line(self.now, format_args!("pause {}", at + 1));
+            self.judge.weather.disturb();
+            self.judge.weather.trouble(self.now, at, at);
             let process = &mut self.processes[at];
             process.backlog = Some(VecDeque::new());
             let life = process.life;
@@ -121,6 +140,7 @@ impl World {
         }
         let Some(backlog) = self.processes[at].backlog.take() else { return };
         self.report.line(self.now, format_args!("resume {}", at + 1));
+        self.judge.weather.trouble(self.now, at, at);
         self.processes[at].wake_at = None;
         let first: bool = self.rng.random();
         if first {

@@ -1,296 +1,332 @@
-//! The oracle: what clients know, and what follows from it.
+//! The oracle: what clients know.
 //!
-//! It hears every request that a client makes and every answer that a client gets, and nothing
-//! else. An outcome is one of three: done, not done, unknown; what is unknown is never assumed
-//! either way. From that it says what may not have happened: see the functions by promise.
+//! It hears every request that a client makes and every answer that a client gets. An outcome is
+//! one of three: done, not done, unknown; what is unknown is never assumed either way. What a
+//! client can no longer have, because it stopped the stream or lost the connection on which it
+//! came, counts as given back.
 //!
-//! What this file does not do: it does not look into nodes; the world checks those itself.
+//! What this file does not do: it judges nothing; see [`crate::promises`].
+
+mod fate;
+mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gaggle_wire::{
-    DeleteResult, DeliveryLabel, Label, ProcessId, QueueId, Receipt, Refusal, Request, Response,
-    SendException, Stamp,
+    DeleteResult, DeliveryLabel, Label, ProcessId, QueueDescription, QueueId, QueueName, Receipt,
+    Refusal, Request, Response, SendException, SentBatch, Stamp,
 };
+
+use crate::judge::Look;
+
+pub use fate::{Fate, Seen};
+pub use streams::Place;
+use streams::Streams;
 
 /// Names a message for ever.
 pub type FullName = (QueueId, u16, ProcessId, u64);
 
-/// What is known of one message.
+/// What an answer tells.
 #[derive(Clone, Debug)]
-pub struct Fate {
-    /// As it was sent.
-    pub label: Label,
-    /// How often it was sent.
-    pub sends: u32,
-    /// When its send was confirmed first, and with how many copies.
-    pub confirmed: Option<(u64, u8)>,
-    /// Its deliveries, in the order in which they came.
-    pub deliveries: Vec<Seen>,
-    /// Whether anybody asked for its deletion.
-    pub delete_asked: bool,
-    /// When its deletion was confirmed first.
-    pub deleted: Option<u64>,
-    /// Whether a queue's own rule may have taken it: purge, retention, deletion of the queue.
-    pub excused: bool,
+pub enum Fact {
+    /// A node accepted a send, after a client had heard that stamp of the same node's.
+    Accepted {
+        /// The stamp of its acceptance.
+        stamp: Stamp,
+        /// The highest one of the same process that had been heard when it was asked for.
+        after: Option<Stamp>,
+    },
+    /// A message is stored, at so many nodes.
+    Confirmed {
+        /// Which.
+        name: FullName,
+        /// At how many nodes.
+        copies: u8,
+        /// When it was asked for.
+        asked_at: u64,
+    },
+    /// A message that was sent is gone already.
+    Gone {
+        /// Which.
+        name: FullName,
+    },
+    /// A message was not stored, or that is unknown.
+    Unsent {
+        /// Which.
+        name: FullName,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A message came.
+    Delivered(Delivered),
+    /// A message is deleted.
+    Deleted {
+        /// Which.
+        name: FullName,
+    },
+    /// A message was not deleted, or that is unknown.
+    Undeleted {
+        /// Which.
+        name: FullName,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The run is over, and everything was to be consumed.
+    Over,
 }
 
-/// One delivery as a client saw it.
+/// A delivery as it came to a client.
 #[derive(Clone, Debug)]
-pub struct Seen {
-    /// When.
-    pub at: u64,
-    /// How long it was to stay hidden, in nanoseconds.
-    pub lease: u64,
-    /// Whether its consumer gave it back, or had it taken back.
-    pub ended: bool,
-    /// Its receipt.
-    pub receipt: Receipt,
-}
-
-/// What has to hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weather {
-    /// Nothing fails: duplicates have an expired lease or a release behind them (P3).
-    Calm,
-    /// Things fail.
-    Storm,
-    /// Everything works again since then: what was deleted before stays deleted (P4).
-    Healed(u64),
+pub struct Delivered {
+    /// Who asked where.
+    pub place: Place,
+    /// Which message.
+    pub name: FullName,
+    /// The delivery.
+    pub label: DeliveryLabel,
+    /// Whether it crossed the end of its stream: its node has given it back.
+    pub crossed: bool,
 }
 
 /// What clients know.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Oracle {
-    pub(crate) weather: Weather,
-    /// Whether one copy is enough for a confirm. What two sides of a cut accepted each, and one of
-    /// them deleted, comes back from the other when the cut outlasts the resend window: that side
-    /// may have confirmed it, so nothing but its tombstone, long dropped, could take it away.
-    pub(crate) lone: bool,
     fates: BTreeMap<FullName, Fate>,
-    /// Labels of sends under way, and receipts of deletes and releases, by actor and request.
-    asked: BTreeMap<(usize, u64), Asked>,
-    /// The last accept stamp of each process.
-    stamps: BTreeSet<Stamp>,
-    violations: Vec<String>,
+    queues: BTreeMap<QueueId, QueueDescription>,
+    /// Queues of which a rule may take messages at any time.
+    doomed: BTreeSet<QueueId>,
+    asked: BTreeMap<(Place, u64), Asked>,
+    streams: Streams,
+    /// Every stamp at which a send was accepted, and the highest of each process.
+    accepted: BTreeSet<Stamp>,
+    highest: BTreeMap<ProcessId, Stamp>,
+    /// When a disk was lost last.
+    disk_lost: Option<u64>,
     duplicates: u64,
 }
 
+/// A request that is not answered.
 #[derive(Debug)]
-enum Asked {
-    Send(QueueId, u16, Vec<Label>),
+struct Asked {
+    at: u64,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Send { queue: QueueId, partition: u16, labels: Vec<Label>, heard: BTreeMap<ProcessId, Stamp> },
     Delete(Vec<Receipt>),
+    Extend(Vec<Receipt>, u64),
+    Take(QueueName),
 }
 
 impl Oracle {
-    pub(crate) fn new() -> Self {
-        Self {
-            weather: Weather::Calm,
-            lone: false,
-            fates: BTreeMap::new(),
-            asked: BTreeMap::new(),
-            stamps: BTreeSet::new(),
-            violations: Vec::new(),
-            duplicates: 0,
-        }
-    }
-
     /// A client asks for something.
-    pub(crate) fn asks(&mut self, actor: usize, number: u64, request: &Request) {
-        let asked = match request {
+    pub(crate) fn asks(&mut self, now: u64, place: Place, number: u64, request: &Request) {
+        let what = match request {
             Request::Send { queue, partition, labels, .. } => {
+                let excused = self.doomed.contains(queue);
                 for label in labels {
                     let name = (*queue, *partition, label.stamp.process, label.number);
-                    self.fates.entry(name).or_insert_with(|| Fate::new(*label)).sends += 1;
+                    let fate = self.fates.entry(name).or_insert_with(|| Fate::new(*label));
+                    fate.sends += 1;
+                    fate.excused |= excused;
                 }
-                Asked::Send(*queue, *partition, labels.clone())
+                let (queue, partition, labels) = (*queue, *partition, labels.clone());
+                What::Send { queue, partition, labels, heard: self.highest.clone() }
             }
             Request::Delete { receipts } => {
-                for receipt in receipts {
-                    if let Some(fate) = self.fates.get_mut(&name_of(receipt)) {
-                        fate.delete_asked = true;
-                    }
-                }
-                Asked::Delete(receipts.clone())
+                self.each(receipts, |fate, _| fate.delete_asked = true);
+                What::Delete(receipts.clone())
             }
             Request::Release { receipts, .. } => {
-                for receipt in receipts {
-                    self.lease_ended(receipt);
-                }
+                self.each(receipts, Fate::given_back);
                 return;
+            }
+            Request::Extend { receipts, visibility_ms } => {
+                let until = now.saturating_add(visibility_ms.saturating_mul(1_000_000));
+                self.each(receipts, |fate, receipt| fate.extend_asked(receipt, until));
+                What::Extend(receipts.clone(), until)
+            }
+            Request::Consume { .. } => {
+                self.streams.begin(place, number);
+                return;
+            }
+            Request::Credit { consumer, taken, .. } => {
+                self.streams.taken(now, place, *consumer, *taken);
+                return;
+            }
+            Request::StopConsume { consumer, taken } => {
+                let back = self.streams.stop(place, *consumer, *taken);
+                self.each(&back, Fate::given_back);
+                return;
+            }
+            Request::PurgeQueue { name } | Request::DeleteQueue { name } => {
+                self.take(name);
+                What::Take(name.clone())
             }
             _ => return,
         };
-        self.asked.insert((actor, number), asked);
+        self.asked.insert((place, number), Asked { at: now, what });
     }
 
-    /// A client gets an answer.
-    pub(crate) fn hears(&mut self, now: u64, actor: usize, number: u64, response: &Response) {
-        match response {
-            Response::Deliveries { deliveries } => {
-                for delivery in deliveries.iter().filter(|delivery| delivery.lease_ms > 0) {
-                    self.delivered(now, delivery);
-                }
-                return;
-            }
-            Response::Sent(batch) => {
-                if !self.stamps.insert(batch.accepted) {
-                    self.violate(format!("P8: two sends were accepted at {}", batch.accepted));
-                }
-                let Some(Asked::Send(queue, partition, labels)) =
-                    self.asked.remove(&(actor, number))
-                else {
-                    return;
-                };
-                for (at, label) in labels.iter().enumerate() {
-                    let name = (queue, partition, label.stamp.process, label.number);
-                    let except = batch.exceptions.iter().find(|(of, _)| *of as usize == at);
-                    self.confirmed(now, name, except.map(|(_, e)| e), batch.copies);
-                }
-            }
-            Response::Deleted(results) => {
-                let Some(Asked::Delete(receipts)) = self.asked.remove(&(actor, number)) else {
-                    return;
-                };
-                for (receipt, result) in receipts.iter().zip(results) {
-                    let done = !matches!(result, DeleteResult::Refused(_));
-                    if let (true, Some(fate)) = (done, self.fates.get_mut(&name_of(receipt))) {
-                        fate.deleted.get_or_insert(now);
-                    }
-                }
-            }
-            _ => {}
+    /// A client gets an answer: what follows from it.
+    pub(crate) fn hears(&mut self, place: Place, number: u64, response: &Response) -> Vec<Fact> {
+        if let Response::Deliveries { deliveries } = response {
+            // What was only looked at has no lease.
+            let leased = deliveries.iter().filter(|delivery| delivery.lease_ms > 0);
+            return leased.map(|label| self.delivery(place, number, label)).collect();
         }
-        self.asked.remove(&(actor, number));
-    }
-
-    fn confirmed(&mut self, now: u64, name: FullName, e: Option<&SendException>, copies: u8) {
-        let fate = self.fates.get_mut(&name).expect("it was asked for");
-        match e {
-            None => {
-                fate.confirmed.get_or_insert((now, copies));
-            }
-            Some(SendException::Gone) if fate.delete_asked || fate.excused => {}
-            Some(SendException::Gone) => {
-                self.violate(format!("P1: {} is gone and nobody deleted it", show(name)));
-            }
-            Some(SendException::Refused(refusal)) => {
-                let text = format!("P11: {} is refused: {refusal}", show(name));
-                if *refusal == Refusal::IdClash {
-                    self.violate(text);
-                }
-            }
+        if let Response::Queue(queue) = response {
+            self.queues.insert(queue.id, (**queue).clone());
         }
-    }
-
-    fn delivered(&mut self, now: u64, delivery: &DeliveryLabel) {
-        let name = name_of(&delivery.receipt);
-        let Some(fate) = self.fates.get_mut(&name) else {
-            self.violate(format!("P2: {} was never sent", show(name)));
-            return;
+        let Some(Asked { at, what }) = self.asked.remove(&(place, number)) else {
+            return Vec::new();
         };
-        let sent = Label { delay_ms: delivery.label.delay_ms, ..fate.label };
-        let mut found = Vec::new();
-        if sent != delivery.label {
-            found.push(format!("P2: {} differs from what was sent", show(name)));
+        match (what, response) {
+            (What::Send { queue, partition, labels, heard }, response) => {
+                let name = |label: &Label| (queue, partition, label.stamp.process, label.number);
+                let names: Vec<FullName> = labels.iter().map(name).collect();
+                sent(at, &names, &heard, response)
+            }
+            (What::Delete(receipts), Response::Deleted(results)) => receipts
+                .iter()
+                .zip(results)
+                .map(|(receipt, result)| deleted(receipt, result))
+                .collect(),
+            (What::Delete(receipts), Response::Refused(refusal)) => {
+                let refused = DeleteResult::Refused(refusal.clone());
+                receipts.iter().map(|receipt| deleted(receipt, &refused)).collect()
+            }
+            (What::Extend(receipts, until), Response::Extended(results)) => {
+                for (receipt, result) in receipts.iter().zip(results) {
+                    let extended = result.is_ok().then_some(until);
+                    self.each(std::slice::from_ref(receipt), |f, r| f.extended(r, extended));
+                }
+                Vec::new()
+            }
+            (What::Take(name), _) => {
+                // What was sent while it was under way may be taken as well.
+                self.take(&name);
+                Vec::new()
+            }
+            _ => Vec::new(),
         }
-        let again = fate.deliveries.last().map(|last| {
-            let receipt = &last.receipt;
-            format!(
-                "{} was delivered at {:.6} by {} as {} and is delivered by {} as {}",
-                show(name),
-                last.at as f64 / 1e9,
-                receipt.custodian,
-                receipt.delivery,
-                delivery.receipt.custodian,
-                delivery.receipt.delivery
-            )
-        });
-        if let Some(again) = again {
+    }
+
+    /// A client has lost its connection to a node, or closed it: no outcome will be heard of
+    /// there, and what it had not taken goes back.
+    pub(crate) fn lost(&mut self, now: u64, place: Place) {
+        self.asked.retain(|(of, _), _| *of != place);
+        let back = self.streams.lost(now, place);
+        self.each(&back, Fate::given_back);
+    }
+
+    /// A node loses what is on its disk: what nobody else has is excused.
+    pub(crate) fn disk_lost(&mut self, now: u64, at: usize, look: Look<'_>) {
+        self.disk_lost = Some(now);
+        for (name, fate) in &mut self.fates {
+            if fate.confirmed.is_some() {
+                fate.kept_at.extend(look(&fate.subject(*name)).holders);
+                fate.kept_at.remove(&at);
+                fate.excused |= fate.kept_at.is_empty();
+            }
+        }
+    }
+
+    /// Whether a disk was lost at this time or later.
+    #[must_use]
+    pub fn lost_disk_since(&self, then: u64) -> bool {
+        self.disk_lost.is_some_and(|at| at >= then)
+    }
+
+    /// Takes down what was learned, once it is judged.
+    pub(crate) fn learn(&mut self, now: u64, fact: &Fact, look: Look<'_>) {
+        match fact {
+            Fact::Accepted { stamp, .. } => {
+                self.accepted.insert(*stamp);
+                let highest = self.highest.entry(stamp.process).or_insert(*stamp);
+                *highest = (*highest).max(*stamp);
+            }
+            Fact::Confirmed { name, copies, .. } => {
+                if let Some(fate) = self.fates.get_mut(name) {
+                    fate.confirmed.get_or_insert((now, *copies));
+                    let witness = look(&fate.subject(*name));
+                    fate.kept_at.extend(witness.holders);
+                    // All of them were lost while the word was on its way.
+                    fate.excused |= fate.kept_at.is_empty() && witness.buriers.is_empty();
+                }
+            }
+            Fact::Deleted { name } => {
+                if let Some(fate) = self.fates.get_mut(name)
+                    && fate.deleted.is_none()
+                {
+                    fate.deleted = Some(now);
+                    fate.buried_at = look(&fate.subject(*name)).buriers;
+                }
+            }
+            Fact::Delivered(delivered) => self.came(now, delivered),
+            Fact::Gone { .. } | Fact::Unsent { .. } | Fact::Undeleted { .. } | Fact::Over => {}
+        }
+    }
+
+    fn delivery(&mut self, place: Place, number: u64, label: &DeliveryLabel) -> Fact {
+        let crossed = self.streams.came(place, number, &label.receipt);
+        let name = name_of(&label.receipt);
+        Fact::Delivered(Delivered { place, name, label: label.clone(), crossed })
+    }
+
+    fn came(&mut self, now: u64, delivered: &Delivered) {
+        let Some(fate) = self.fates.get_mut(&delivered.name) else { return };
+        if !fate.deliveries.is_empty() {
             self.duplicates += 1;
-            let explained = |seen: &Seen| seen.ended || seen.at + seen.lease <= now + SLACK;
-            if self.weather == Weather::Calm && !fate.deliveries.iter().all(explained) {
-                found.push(format!("P3: {again}"));
-            }
         }
-        match (self.weather, fate.deleted) {
-            (Weather::Calm, Some(at)) if at + TOLD < now => {
-                found.push(format!("P4: {} is delivered after its delete", show(name)));
-            }
-            (Weather::Healed(_), _) if self.lone && fate.sends > 1 => {}
-            (Weather::Healed(since), Some(at)) if at < since && now > since.max(at + TOLD) => {
-                let why = format!(
-                    "P4: {}, deleted at {:.6}, is delivered by {} after all is well",
-                    show(name),
-                    at as f64 / 1e9,
-                    delivery.receipt.custodian
-                );
-                found.push(why);
-            }
-            _ => {}
-        }
-        fate.deliveries.push(Seen {
-            at: now,
-            lease: delivery.lease_ms * 1_000_000,
-            ended: false,
-            receipt: delivery.receipt.clone(),
-        });
-        for violation in found {
-            self.violate(violation);
-        }
+        fate.deliveries.push(Seen::new(now, delivered));
     }
 
-    /// A delivery was given back, or its client went away.
-    pub(crate) fn lease_ended(&mut self, receipt: &Receipt) {
-        if let Some(fate) = self.fates.get_mut(&name_of(receipt)) {
-            let of = |seen: &&mut Seen| seen.receipt == *receipt;
-            // What goes back uncounted is delivered again under the same receipt: the last one
-            // ended.
-            if let Some(seen) = fate.deliveries.iter_mut().rev().find(of) {
-                seen.ended = true;
-            }
-        }
-    }
-
-    /// A rule of the queue may take these from now on.
+    /// A rule of the queue may take its messages from now on: purge, retention, deletion.
     pub fn excuse(&mut self, queue: QueueId) {
         for (name, fate) in &mut self.fates {
-            if name.0 == queue {
-                fate.excused = true;
+            fate.excused |= name.0 == queue;
+        }
+    }
+
+    fn take(&mut self, name: &QueueName) {
+        let of_name = self.queues.values().filter(|queue| queue.name == *name);
+        for id in of_name.map(|queue| queue.id).collect::<Vec<_>>() {
+            self.excuse(id);
+        }
+    }
+
+    fn each(&mut self, receipts: &[Receipt], mut change: impl FnMut(&mut Fate, &Receipt)) {
+        for receipt in receipts {
+            if let Some(fate) = self.fates.get_mut(&name_of(receipt)) {
+                change(fate, receipt);
             }
         }
     }
 
-    /// P1, at the end of a run in which everything was to be consumed: what was confirmed came out.
-    pub(crate) fn settle(&mut self) {
-        let lost: Vec<String> = self
-            .fates
-            .iter()
-            .filter(|(_, fate)| fate.confirmed.is_some() && !fate.delete_asked && !fate.excused)
-            .map(|(name, fate)| {
-                let (at, copies) = fate.confirmed.expect("it was filtered");
-                let name = show(*name);
-                let at = at as f64 / 1e9;
-                let seen = fate.deliveries.len();
-                format!("P1: {name}, confirmed at {at:.6} by {copies}, seen {seen} times, is lost")
-            })
-            .collect();
-        self.violations.extend(lost);
-    }
-
-    fn violate(&mut self, what: String) {
-        self.violations.push(what);
-    }
-
-    /// What went against a promise.
+    /// What is known of a message.
     #[must_use]
-    pub fn violations(&self) -> &[String] {
-        &self.violations
+    pub fn fate(&self, name: &FullName) -> Option<&Fate> {
+        self.fates.get(name)
     }
 
     /// All messages that were sent.
     pub fn fates(&self) -> impl Iterator<Item = (&FullName, &Fate)> {
         self.fates.iter()
+    }
+
+    /// The settings of a queue, as they were last told.
+    #[must_use]
+    pub fn queue(&self, id: QueueId) -> Option<&QueueDescription> {
+        self.queues.get(&id)
+    }
+
+    /// Whether a send was accepted at this stamp.
+    #[must_use]
+    pub fn was_accepted_at(&self, stamp: Stamp) -> bool {
+        self.accepted.contains(&stamp)
     }
 
     /// A message that is still to be consumed.
@@ -307,38 +343,52 @@ impl Oracle {
     }
 }
 
-impl Fate {
-    fn new(label: Label) -> Self {
-        Self {
-            label,
-            sends: 0,
-            confirmed: None,
-            deliveries: Vec::new(),
-            delete_asked: false,
-            deleted: None,
-            excused: false,
+fn sent(
+    asked_at: u64,
+    names: &[FullName],
+    heard: &BTreeMap<ProcessId, Stamp>,
+    response: &Response,
+) -> Vec<Fact> {
+    let unsent =
+        |name: &FullName, refusal: &Refusal| Fact::Unsent { name: *name, refusal: refusal.clone() };
+    match response {
+        Response::Sent(SentBatch { accepted, copies, exceptions }) => {
+            let after = heard.get(&accepted.process).copied();
+            let mut facts = vec![Fact::Accepted { stamp: *accepted, after }];
+            for (at, name) in names.iter().enumerate() {
+                let exception = exceptions.iter().find(|(of, _)| *of as usize == at);
+                facts.push(match exception {
+                    None => Fact::Confirmed { name: *name, copies: *copies, asked_at },
+                    Some((_, SendException::Gone)) => Fact::Gone { name: *name },
+                    Some((_, SendException::Refused(refusal))) => unsent(name, refusal),
+                });
+            }
+            facts
         }
-    }
-
-    /// Whether it is certainly still to be consumed.
-    #[must_use]
-    pub fn is_open(&self) -> bool {
-        self.confirmed.is_some() && !self.delete_asked && !self.excused
+        Response::Refused(refusal) => names.iter().map(|name| unsent(name, refusal)).collect(),
+        _ => Vec::new(),
     }
 }
 
-fn name_of(receipt: &Receipt) -> FullName {
+fn deleted(receipt: &Receipt, result: &DeleteResult) -> Fact {
+    let name = name_of(receipt);
+    match result {
+        DeleteResult::Deleted | DeleteResult::DeletedByOlderReceipt => Fact::Deleted { name },
+        DeleteResult::Refused(refusal) => Fact::Undeleted { name, refusal: refusal.clone() },
+    }
+}
+
+/// The message that a receipt is of.
+#[must_use]
+pub fn name_of(receipt: &Receipt) -> FullName {
     (receipt.queue, receipt.partition, receipt.stamp.process, receipt.number)
 }
 
-fn show((queue, partition, process, number): FullName) -> String {
+/// A message, for whoever has to find it in a report.
+#[must_use]
+pub fn show((queue, partition, process, number): FullName) -> String {
     format!(
         "message {number} of {process} in partition {partition} of {}",
         queue.0.time % 1_000_000
     )
 }
-
-/// How long a tombstone may take in sessions that are open (P4), and the delivery on its way.
-const TOLD: u64 = 2_000_000_000 + SLACK;
-/// How long a delivery or an answer may be on its way, commits included.
-const SLACK: u64 = 400_000_000;

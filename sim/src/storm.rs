@@ -3,10 +3,7 @@
 //!
 //! A run has three parts. *Storm*: the deeds of the plan are done at their times while producers
 //! send and consumers receive and delete; every promise that holds at any time is checked after
-//! every step. *Heal*: what was broken is made whole and nodes are started; they must be whole
-//! again within a bound. *Drain*: everything that was confirmed must reach a consumer and be
-//! deleted (P1, P10), nothing that was deleted may come again (P4), and at the end no row of a
-//! message may be left on any disk. In a calm plan nothing fails, and nothing may come twice (P3).
+//! every step. *Heal*, *drain*, *empty*: what must come right within bounds, see `liveness.rs`.
 //!
 //! What this file does not do: it draws nothing and prints nothing; see [`crate::plan`] and
 //! `main.rs`.
@@ -16,8 +13,8 @@ use gaggle_wire::{NodeId, QueueName, Request, Response};
 use crate::actor::Actor;
 use crate::consumer::{Habits, Mode};
 use crate::failure::{Failure, caught};
+use crate::liveness;
 use crate::options::place;
-use crate::oracle::Weather;
 use crate::plan::{ConsumerPlan, Deed, ModePlan, Plan};
 use crate::planted::border::Border;
 use crate::producer;
@@ -55,7 +52,7 @@ pub fn run_with(plan: &Plan, bug: Option<&'static Border>, detail: Detail) -> Ou
     let mut storm = Storm { world, plan, producers: Vec::new(), consumers: Vec::new() };
     let failure = caught(|| storm.run()).err();
     let world = storm.world;
-    let confirmed = world.oracle.fates().filter(|(_, fate)| fate.confirmed.is_some()).count();
+    let confirmed = world.judge.oracle.fates().filter(|(_, fate)| fate.confirmed.is_some()).count();
     Outcome {
         steps: world.steps(),
         nanos: world.now(),
@@ -77,17 +74,13 @@ impl Storm<'_> {
     fn run(&mut self) {
         self.begin();
         self.blow();
-        self.heal();
+        liveness::heal(&mut self.world);
         self.drain();
-        self.empty();
+        liveness::empty(&mut self.world);
     }
 
     fn begin(&mut self) {
         self.world.form(self.plan.founders);
-        if !self.plan.calm {
-            self.world.oracle.weather = Weather::Storm;
-        }
-        self.world.oracle.lone = self.plan.queue.at_least == 1;
         let create = Request::CreateQueue { name: queue_name(), change: self.plan.queue.change() };
         let Response::Queue(queue) = self.world.call(0, create) else {
             panic!("the queue is not created");
@@ -154,20 +147,6 @@ impl Storm<'_> {
         }
     }
 
-    fn heal(&mut self) {
-        let nodes = self.world.options.nodes;
-        self.world.heal_all();
-        for at in 0..nodes {
-            self.world.start(at);
-        }
-        let whole = self.world.run_until(30 * SECOND, |world| world.is_whole(nodes));
-        assert!(whole, "L1: the nodes are not whole again");
-        if !self.plan.calm {
-            self.world.run(100 * MS);
-            self.world.oracle.weather = Weather::Healed(self.world.now());
-        }
-    }
-
     fn drain(&mut self) {
         for actor in self.producers.iter().chain(&self.consumers) {
             self.world.at_desk(*actor, |actor, desk| match actor {
@@ -182,32 +161,7 @@ impl Storm<'_> {
         for node in 1..=self.world.options.nodes as u64 {
             self.move_in_consumer(&good_consumer(node));
         }
-        let producers = self.producers.clone();
-        let out = self.world.run_until(60 * SECOND, |world| {
-            let done = |actor: &usize| match &world.town.actors[*actor] {
-                Actor::Producer(producer) => producer.is_done(),
-                Actor::Hand(_) | Actor::Consumer(_) => true,
-            };
-            producers.iter().all(done) && !world.oracle.fates().any(|(_, fate)| fate.is_open())
-        });
-        self.world.oracle.settle();
-        self.world.over = true;
-        if let Some(lost) = self.world.oracle.violations().first().cloned() {
-            panic!("{lost}; {}", self.world.counters());
-        }
-        assert!(out, "P10: not everything is consumed: {:?}", self.world.oracle.first_open());
-        self.world.over = false;
-    }
-
-    /// Disks are empty again once nobody sends again any more.
-    fn empty(&mut self) {
-        let nodes = self.world.options.nodes;
-        let window = self.world.options.resend_window.as_nanos() as u64;
-        let clean = self.world.run_until(window + 30 * SECOND, |world| {
-            (0..nodes).all(|at| world.leftovers(at).is_empty())
-        });
-        let left: Vec<_> = (0..nodes).map(|at| (at + 1, self.world.leftovers(at))).collect();
-        assert!(clean, "L5: rows are left: {left:?}");
+        liveness::drain(&mut self.world, &self.producers);
     }
 }
 
@@ -222,4 +176,3 @@ fn queue_name() -> QueueName {
 }
 
 const MS: u64 = 1_000_000;
-const SECOND: u64 = 1_000_000_000;

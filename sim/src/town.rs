@@ -12,6 +12,7 @@ use gaggle_wire::{Request, Response, Standing, Welcome};
 
 use crate::actor::{Act, Actor, Desk, Hand};
 use crate::consumer::{Consumer, Habits};
+use crate::oracle::Place;
 use crate::producer::{Plan, Producer};
 use crate::world::{Happening, World};
 
@@ -113,8 +114,7 @@ impl World {
     ) -> T {
         let up: Vec<usize> =
             (0..self.processes.len()).filter(|at| self.processes[*at].node.is_some()).collect();
-        let (now, rng, oracle) = (self.now, &mut self.rng, &mut self.oracle);
-        let mut desk = Desk { now, rng, oracle, up: &up, acts: Vec::new() };
+        let mut desk = Desk { now: self.now, rng: &mut self.rng, up: &up, acts: Vec::new() };
         let result = work(&mut self.town.actors[actor], &mut desk);
         let acts = desk.acts;
         self.play(actor, acts);
@@ -130,7 +130,7 @@ impl World {
                 let Some(connection) = self.town.connections.get(&client) else { return };
                 let node = connection.node;
                 self.report.line(self.now, format_args!("client {actor} <- {response:?}"));
-                self.oracle.hears(self.now, actor, number, &response);
+                self.hears(Place { actor, node }, number, &response);
                 self.at_desk(actor, |actor, desk| {
                     actor.answered(node, (number, *response), desk);
                 });
@@ -146,6 +146,7 @@ impl World {
                 Act::Leave { node } => {
                     if let Some(client) = self.town.by_place.remove(&(actor, node)) {
                         self.town.connections.remove(&client);
+                        self.judge.lost(self.now, Place { actor, node });
                         let at = self.now + self.options.delay.1;
                         let life = self.processes[node].life;
                         let event = Event::ClientClosed(client);
@@ -157,7 +158,7 @@ impl World {
     }
 
     fn carry(&mut self, actor: usize, node: usize, number: u64, request: Request) {
-        self.oracle.asks(actor, number, &request);
+        self.judge.asks(self.now, Place { actor, node }, number, &request);
         if self.processes[node].node.is_none() {
             let at = self.now + self.draw(self.options.delay);
             self.at(at, Happening::Client(actor, News::Lost { node }));
@@ -228,6 +229,7 @@ impl World {
         for client in gone {
             let connection = self.town.connections.remove(&client).expect("it was listed");
             self.town.by_place.remove(&(connection.actor, at));
+            self.judge.lost(self.now, Place { actor: connection.actor, node: at });
             let when = self.now + self.draw(self.options.delay);
             let news = News::Lost { node: at };
             self.at(when, Happening::Client(connection.actor, news));

@@ -14,16 +14,19 @@ use std::collections::BinaryHeap;
 use gaggle_core::effect::{Effect, Effects};
 use gaggle_core::envelope::{Envelope, PeerHello};
 use gaggle_core::event::{Event, LinkId};
+use gaggle_wire::Response;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use crate::judge::{Judge, Subject};
 use crate::network::Network;
 use crate::options::{Options, Span};
-use crate::oracle::Oracle;
+use crate::oracle::{Fact, Place};
 use crate::planted::border::{Border, Said};
 use crate::process::Process;
 use crate::report::{Detail, Report};
 use crate::town::{News, Town};
+use crate::witness;
 
 /// A simulated cluster with its clients.
 pub struct World {
@@ -37,8 +40,10 @@ pub struct World {
     pub(crate) border: Option<&'static Border>,
     pub(crate) network: Network,
     pub(crate) town: Town,
-    /// What clients know.
-    pub oracle: Oracle,
+    /// What clients know, and what goes against a promise.
+    pub judge: Judge,
+    /// When the weather is looked at next.
+    look_at: u64,
     pub(crate) report: Report,
     pub(crate) effects: Effects,
     pub(crate) steps: u64,
@@ -119,7 +124,8 @@ impl World {
             border: None,
             network: Network::default(),
             town: Town::default(),
-            oracle: Oracle::new(),
+            judge: Judge::default(),
+            look_at: 0,
             report: Report::new(detail),
             effects: Effects::new(),
             steps: 0,
@@ -185,10 +191,36 @@ impl World {
         assert!(at >= self.now, "time never goes back");
         self.now = at;
         self.steps += 1;
+        if self.now >= self.look_at {
+            self.look_around();
+        }
         self.happen(what);
-        if let (Some(violation), false) = (self.oracle.violations().first(), self.over) {
+        if let (Some(violation), false) = (self.judge.violations().first(), self.over) {
             panic!("{violation} (at {:.6})", self.now as f64 / 1e9);
         }
+    }
+
+    /// Looks at the weather.
+    fn look_around(&mut self) {
+        self.look_at = self.now + LOOK_EVERY;
+        if self.judge.weather.fair_since().is_none() {
+            let well = self.is_well();
+            self.judge.weather.looks(self.now, well);
+        }
+    }
+
+    /// A client gets an answer.
+    pub(crate) fn hears(&mut self, place: Place, number: u64, response: &Response) {
+        let Self { judge, processes, network, .. } = self;
+        let look = |subject: &Subject| witness::look(processes, network, subject);
+        judge.hears(self.now, place, (number, response), &look);
+    }
+
+    /// Something is so.
+    pub(crate) fn judge(&mut self, fact: &Fact) {
+        let Self { judge, processes, network, .. } = self;
+        let look = |subject: &Subject| witness::look(processes, network, subject);
+        judge.judge(self.now, fact, &look);
     }
 
     fn happen(&mut self, what: Happening) {
@@ -201,6 +233,7 @@ impl World {
             Happening::Heard { link, end, envelope } => self.heard(link, end, *envelope),
             Happening::Opened { link, end, hello } => {
                 if let Some(at) = self.network.meet(link, end) {
+                    self.trouble(link);
                     self.feed(at, Event::LinkUp { link: LinkId(link), hello });
                 }
             }
@@ -329,3 +362,6 @@ impl World {
         }
     }
 }
+
+/// How often the weather is looked at.
+const LOOK_EVERY: u64 = 50_000_000;

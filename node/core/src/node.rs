@@ -24,6 +24,7 @@ mod tables;
 mod tests;
 mod ticks;
 mod twins;
+mod watched;
 
 use std::collections::BTreeMap;
 

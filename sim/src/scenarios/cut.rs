@@ -4,9 +4,8 @@
 use gaggle_wire::{Refusal, Request, Response, SettingsChange};
 
 use super::support::{
-    MS, SECOND, create, delete, drained, formed, labels, name, one_partition, received, sent,
+    SECOND, create, delete, drained, formed, labels, name, one_partition, received, sent,
 };
-use crate::oracle::Weather;
 
 #[test]
 fn both_sides_of_a_cut_go_on_and_what_they_deleted_stays_deleted() {
@@ -15,7 +14,6 @@ fn both_sides_of_a_cut_go_on_and_what_they_deleted_stays_deleted() {
     let before = labels(&world, 7, 1, 10);
     sent(&mut world, 0, &queue, &before);
     world.run(SECOND);
-    world.oracle.weather = Weather::Storm;
     world.isolate(2);
     world.run(15 * SECOND);
     for (node, process) in [(0, 8), (2, 9)] {
@@ -28,8 +26,6 @@ fn both_sides_of_a_cut_go_on_and_what_they_deleted_stays_deleted() {
     }
     world.heal_all();
     assert!(world.run_until(30 * SECOND, |world| world.is_whole(3)));
-    world.run(100 * MS);
-    world.oracle.weather = Weather::Healed(world.now());
     world.run(31 * SECOND);
     let mut left = drained(&mut world, 1);
     left.sort_unstable();
@@ -55,7 +51,6 @@ fn the_minority_refuses_what_it_may_not_confirm() {
 #[test]
 fn a_queue_that_both_sides_made_is_one_queue() {
     let mut world = formed(3, 53);
-    world.oracle.weather = Weather::Storm;
     world.isolate(2);
     world.run(10 * SECOND);
     let change = SettingsChange { at_least: Some(1), ..one_partition() };

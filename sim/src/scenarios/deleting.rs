@@ -38,7 +38,7 @@ fn a_purge_takes_what_was_accepted_before_and_nothing_after() {
     let queue = create(&mut world, one_partition());
     let before = labels(&world, 7, 1, 50);
     sent(&mut world, 0, &queue, &before);
-    world.oracle.excuse(queue.id);
+    world.judge.oracle.excuse(queue.id);
     assert_eq!(world.call(1, Request::PurgeQueue { name: name() }), Response::Done);
     let after = labels(&world, 7, 51, 55);
     sent(&mut world, 2, &queue, &after);
@@ -53,7 +53,7 @@ fn a_queue_that_is_made_again_is_another_queue() {
     let queue = create(&mut world, one_partition());
     let some = labels(&world, 7, 1, 20);
     sent(&mut world, 0, &queue, &some);
-    world.oracle.excuse(queue.id);
+    world.judge.oracle.excuse(queue.id);
     world.crash(2);
     world.run(5 * SECOND);
     assert_eq!(world.call(1, Request::DeleteQueue { name: name() }), Response::Done);

@@ -27,7 +27,7 @@ fn habits(node: usize, mode: Mode) -> Habits {
 }
 
 fn is_drained(world: &World, messages: usize) -> bool {
-    let deleted = world.oracle.fates().filter(|(_, fate)| fate.deleted.is_some()).count();
+    let deleted = world.judge.oracle.fates().filter(|(_, fate)| fate.deleted.is_some()).count();
     deleted == messages
 }
 
@@ -47,7 +47,7 @@ fn ten_thousand_messages_and_sixteen_consumers_on_three_nodes() {
         world.consumer(habits(consumer % 3, mode));
     }
     assert!(world.run_until(120 * SECOND, |world| is_drained(world, 10_000)), "P1, P10");
-    assert_eq!(world.oracle.duplicates(), 0, "P3");
+    assert_eq!(world.judge.oracle.duplicates(), 0, "P3");
     for counter in ["grants_given_back", "leases_expired", "sessions_ended"] {
         assert_eq!(world.counted(counter), 0, "{counter}");
     }
@@ -80,5 +80,5 @@ fn a_node_that_joins_and_one_that_is_stopped_make_no_duplicates() {
     };
     assert!(world.run_until(60 * SECOND, sent));
     assert!(world.run_until(60 * SECOND, |world| is_drained(world, 3000)), "P1, P10");
-    assert_eq!(world.oracle.duplicates(), 0, "P3: join and stop are no faults");
+    assert_eq!(world.judge.oracle.duplicates(), 0, "P3: join and stop are no faults");
 }

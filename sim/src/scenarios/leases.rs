@@ -103,7 +103,7 @@ fn what_reaches_its_age_is_gone_everywhere() {
     let queue = create(&mut world, change);
     let some = labels(&world, 7, 1, 5);
     sent(&mut world, 0, &queue, &some);
-    world.oracle.excuse(queue.id);
+    world.judge.oracle.excuse(queue.id);
     world.run(3 * SECOND);
     assert!(received(&mut world, 1, 500).is_empty());
     world.run(5 * SECOND);

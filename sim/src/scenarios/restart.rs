@@ -23,7 +23,6 @@ fn after_the_death_of_all_what_was_confirmed_is_there_and_what_was_deleted_is_no
     for at in 0..3 {
         world.crash(at);
     }
-    world.oracle.weather = crate::oracle::Weather::Storm;
     world.run(SECOND);
     for at in 0..3 {
         world.start(at);
@@ -47,7 +46,6 @@ fn a_node_that_lost_its_disk_is_filled_again() {
     world.start(1);
     whole(&mut world);
     assert!(world.run_until(10 * SECOND, |world| world.stored(1) == 300), "{}", world.stored(1));
-    world.oracle.weather = crate::oracle::Weather::Storm;
     assert_eq!(drained(&mut world, 1).len(), 300);
 }
 

@@ -1,0 +1,104 @@
+//! The judge: what clients know and what the world sees, held against every promise.
+//!
+//! Each fact is judged by all watchers before it is taken down. What this file does not do: what
+//! a promise forbids is in its own file under [`crate::promises`].
+
+use std::collections::BTreeSet;
+
+use gaggle_wire::{NodeId, Request, Response, Stamp};
+
+use crate::oracle::{Fact, FullName, Oracle, Place};
+use crate::promises::{self, Violation};
+use crate::weather::Weather;
+
+/// Everything that a watcher may look at.
+pub struct Scene<'a> {
+    /// The time.
+    pub now: u64,
+    /// What clients knew before.
+    pub oracle: &'a Oracle,
+    /// Whether anything fails.
+    pub weather: &'a Weather,
+    /// What the world sees of a message now.
+    pub look: Look<'a>,
+}
+
+/// A question to the world.
+pub type Look<'a> = &'a dyn Fn(&Subject) -> Witness;
+
+/// A message, and who handed it out.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject {
+    /// The message.
+    pub name: FullName,
+    /// Its stamp.
+    pub stamp: Stamp,
+    /// Its custodian, if it was delivered.
+    pub custodian: Option<NodeId>,
+}
+
+/// What the world sees of a message, by the places of the nodes.
+#[derive(Clone, Debug, Default)]
+pub struct Witness {
+    /// On whose disks it lies.
+    pub holders: BTreeSet<usize>,
+    /// Who has its tombstone.
+    pub buriers: BTreeSet<usize>,
+    /// Who is in session with its custodian, with nothing cut and both awake; the custodian
+    /// itself among them.
+    pub near: BTreeSet<usize>,
+}
+
+/// Hears all, and judges.
+#[derive(Debug, Default)]
+pub struct Judge {
+    /// What clients know.
+    pub oracle: Oracle,
+    /// Whether anything fails.
+    pub weather: Weather,
+    violations: Vec<Violation>,
+}
+
+impl Judge {
+    /// A client asks for something.
+    pub(crate) fn asks(&mut self, now: u64, place: Place, number: u64, request: &Request) {
+        self.oracle.asks(now, place, number, request);
+    }
+
+    /// A client gets an answer.
+    pub(crate) fn hears(
+        &mut self,
+        now: u64,
+        place: Place,
+        (number, response): (u64, &Response),
+        look: Look<'_>,
+    ) {
+        for fact in self.oracle.hears(place, number, response) {
+            self.judge(now, &fact, look);
+        }
+    }
+
+    /// A client has no connection to a node any more.
+    pub(crate) fn lost(&mut self, now: u64, place: Place) {
+        self.oracle.lost(now, place);
+    }
+
+    /// A node is about to lose what is on its disk.
+    pub(crate) fn disk_lost(&mut self, now: u64, at: usize, look: Look<'_>) {
+        self.weather.disturb();
+        self.oracle.disk_lost(now, at, look);
+    }
+
+    /// Something is so.
+    pub(crate) fn judge(&mut self, now: u64, fact: &Fact, look: Look<'_>) {
+        let scene = Scene { now, oracle: &self.oracle, weather: &self.weather, look };
+        self.violations.extend(promises::violations(&scene, fact));
+        self.oracle.learn(now, fact, look);
+    }
+
+    /// What went against a promise.
+    #[must_use]
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+}

@@ -1,0 +1,115 @@
+//! What is known of one message.
+//!
+//! A lease ends at its custodian, unseen: what clients know are bounds. What this file does not
+//! do: it does not know other messages.
+
+use std::collections::BTreeSet;
+
+use gaggle_wire::{Label, Receipt};
+
+use super::{Delivered, FullName, Place};
+use crate::judge::Subject;
+
+/// What is known of one message.
+#[derive(Clone, Debug)]
+pub struct Fate {
+    /// As it was sent.
+    pub label: Label,
+    /// How often it was sent.
+    pub sends: u32,
+    /// When its send was confirmed first, and with how many copies.
+    pub confirmed: Option<(u64, u8)>,
+    /// Its deliveries, in the order in which they came.
+    pub deliveries: Vec<Seen>,
+    /// Whether anybody asked for its deletion.
+    pub delete_asked: bool,
+    /// When its deletion was confirmed first.
+    pub deleted: Option<u64>,
+    /// Whether a queue's own rule may have taken it (purge, retention, deletion of the queue), or
+    /// every host that had it has lost its disk.
+    pub excused: bool,
+    /// Whose disks have had it, from its confirm on, and were not lost since.
+    pub kept_at: BTreeSet<usize>,
+    /// Who had its tombstone when its deletion was confirmed.
+    pub buried_at: BTreeSet<usize>,
+}
+
+/// One delivery as a client saw it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// When.
+    pub at: u64,
+    /// Who got it from where.
+    pub place: Place,
+    /// Until when it stays hidden at least.
+    pub until: u64,
+    /// Whether it was given back, or may have been.
+    pub ended: bool,
+    /// Its receipt.
+    pub receipt: Receipt,
+}
+
+impl Fate {
+    pub(super) fn new(label: Label) -> Self {
+        Self {
+            label,
+            sends: 0,
+            confirmed: None,
+            deliveries: Vec::new(),
+            delete_asked: false,
+            deleted: None,
+            excused: false,
+            kept_at: BTreeSet::new(),
+            buried_at: BTreeSet::new(),
+        }
+    }
+
+    /// Whether it is certainly still to be consumed.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.confirmed.is_some() && !self.delete_asked && !self.excused
+    }
+
+    pub(super) fn subject(&self, name: FullName) -> Subject {
+        Subject { name, stamp: self.label.stamp, custodian: None }
+    }
+
+    /// A delivery was given back. What goes back uncounted comes again under the same receipt:
+    /// the last one ended.
+    pub(super) fn given_back(&mut self, receipt: &Receipt) {
+        if let Some(seen) = self.last(receipt) {
+            seen.ended = true;
+        }
+    }
+
+    /// A delivery may from now on end then.
+    pub(super) fn extend_asked(&mut self, receipt: &Receipt, until: u64) {
+        if let Some(seen) = self.last(receipt) {
+            seen.until = seen.until.min(until);
+        }
+    }
+
+    /// A delivery ends then at the earliest; or was not its message's last one any more.
+    pub(super) fn extended(&mut self, receipt: &Receipt, until: Option<u64>) {
+        if let Some(seen) = self.last(receipt) {
+            seen.until = until.unwrap_or(seen.until);
+        }
+    }
+
+    fn last(&mut self, receipt: &Receipt) -> Option<&mut Seen> {
+        self.deliveries.iter_mut().rev().find(|seen| seen.receipt == *receipt)
+    }
+}
+
+impl Seen {
+    pub(super) fn new(now: u64, delivered: &Delivered) -> Self {
+        let lease = delivered.label.lease_ms.saturating_mul(1_000_000);
+        Self {
+            at: now,
+            place: delivered.place,
+            until: now.saturating_add(lease),
+            ended: delivered.crossed,
+            receipt: delivered.label.receipt.clone(),
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Histories for the tests of watchers: what clients ask and hear, and what the world sees, said
+//! step by step; all watchers look on.
+//!
+//! One queue with two copies per message, node 1 (at place 0) as custodian of everything, clients
+//! by number. What this file does not do: it runs no node.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gaggle_wire::{
+    Attempt, DeleteResult, DeliveryLabel, Label, Message, ProcessId, QueueDescription, QueueId,
+    QueueName, Receipt, Refusal, Request, Response, SendException, SentBatch, Settings, Stamp,
+};
+
+use crate::judge::{Judge, Subject, Witness};
+use crate::options::node_id;
+use crate::oracle::{Fact, Place};
+
+/// A client, by number.
+pub(super) type Client = usize;
+pub(super) const A: Client = 1;
+pub(super) const B: Client = 2;
+
+/// How long a delivery is hidden.
+pub(super) const LEASE_MS: u64 = 10_000;
+const PRODUCER: ProcessId = ProcessId(9);
+
+pub(super) struct History {
+    judge: Judge,
+    now: u64,
+    requests: u64,
+    boot: u64,
+    custodian: usize,
+    accepted: u64,
+    witness: Witness,
+    /// Requests that wait for their answer, and streams, by client.
+    sends: BTreeMap<(Client, u64), u64>,
+    streams: BTreeMap<Client, u64>,
+    receipts: BTreeMap<(Client, u64), Receipt>,
+}
+
+impl History {
+    /// Nothing has failed for long.
+    pub(super) fn fair() -> Self {
+        Self::of_queue(2)
+    }
+
+    /// The same, with a queue that asks for at least so many copies.
+    pub(super) fn of_queue(at_least: u8) -> Self {
+        let mut history = Self {
+            judge: Judge::default(),
+            now: 1_000 * MS,
+            requests: 0,
+            boot: 1,
+            custodian: 0,
+            accepted: 0,
+            witness: Witness { holders: BTreeSet::from([0, 1, 2]), ..Witness::default() },
+            sends: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            receipts: BTreeMap::new(),
+        };
+        let settings = Settings { at_least, ..Settings::default() };
+        let name = QueueName::parse("q").unwrap();
+        let queue = QueueDescription { id: queue(), name, settings };
+        history.hears(A, 0, &Response::Queue(Box::new(queue)));
+        history
+    }
+
+    pub(super) fn after_ms(&mut self, ms: u64) -> &mut Self {
+        self.now += ms * MS;
+        self
+    }
+
+    /// Something fails now.
+    pub(super) fn disturbed(&mut self) -> &mut Self {
+        self.judge.weather.disturb();
+        self
+    }
+
+    pub(super) fn troubles(&mut self, a: usize, b: usize) -> &mut Self {
+        self.judge.weather.trouble(self.now, a, b);
+        self
+    }
+
+    /// Its custodian is another run from now on.
+    pub(super) fn restarts(&mut self) -> &mut Self {
+        self.boot += 1;
+        self
+    }
+
+    /// From now on another node hands out, and answers.
+    pub(super) fn by(&mut self, at: usize) -> &mut Self {
+        self.custodian = at;
+        self
+    }
+
+    pub(super) fn on_disks(&mut self, at: impl IntoIterator<Item = usize>) -> &mut Self {
+        self.witness.holders = at.into_iter().collect();
+        self
+    }
+
+    pub(super) fn buried(&mut self, at: impl IntoIterator<Item = usize>) -> &mut Self {
+        self.witness.buriers = at.into_iter().collect();
+        self
+    }
+
+    pub(super) fn near(&mut self, at: impl IntoIterator<Item = usize>) -> &mut Self {
+        self.witness.near = at.into_iter().collect();
+        self
+    }
+
+    pub(super) fn loses_disk(&mut self, at: usize) -> &mut Self {
+        let witness = self.witness.clone();
+        self.judge.disk_lost(self.now, at, &|_| witness.clone());
+        self.witness.holders.remove(&at);
+        self
+    }
+
+    pub(super) fn sends(&mut self, client: Client, number: u64) -> &mut Self {
+        let (queue, attempt, within_ms) = (queue(), Attempt::Again, 10_000);
+        let labels = vec![label(number)];
+        let request = Request::Send { queue, partition: 0, attempt, within_ms, labels };
+        let asked = self.asks(client, &request);
+        self.sends.insert((client, number), asked);
+        self
+    }
+
+    /// The next confirm has this stamp.
+    pub(super) fn accepted_at(&mut self, time: u64) -> &mut Self {
+        self.accepted = time - 1;
+        self
+    }
+
+    pub(super) fn confirms(&mut self, client: Client, number: u64, copies: u8) -> &mut Self {
+        self.accepted += 1;
+        self.sent(client, number, copies, Vec::new())
+    }
+
+    pub(super) fn hears_gone(&mut self, client: Client, number: u64) -> &mut Self {
+        self.accepted += 1;
+        self.sent(client, number, 2, vec![(0, SendException::Gone)])
+    }
+
+    pub(super) fn refuses_send(&mut self, client: Client, number: u64, no: Refusal) -> &mut Self {
+        let asked = self.sends[&(client, number)];
+        self.hears(client, asked, &Response::Refused(no))
+    }
+
+    fn sent(
+        &mut self,
+        client: Client,
+        number: u64,
+        copies: u8,
+        exceptions: Vec<(u32, SendException)>,
+    ) -> &mut Self {
+        let asked = self.sends[&(client, number)];
+        let accepted = Stamp { time: self.accepted, count: 0, process: ProcessId(1) };
+        self.hears(client, asked, &Response::Sent(SentBatch { accepted, copies, exceptions }))
+    }
+
+    pub(super) fn consumes(&mut self, client: Client) -> &mut Self {
+        let queue = QueueName::parse("q").unwrap();
+        let request = Request::Consume { queue, visibility_ms: None, credit: 100 };
+        let asked = self.asks(client, &request);
+        self.streams.insert(client, asked);
+        self
+    }
+
+    pub(super) fn takes(&mut self, client: Client, taken: u64) -> &mut Self {
+        let consumer = self.streams[&client];
+        self.asks(client, &Request::Credit { consumer, limit: 100 + taken, taken });
+        self
+    }
+
+    pub(super) fn stops(&mut self, client: Client, taken: u64) -> &mut Self {
+        let consumer = self.streams[&client];
+        self.asks(client, &Request::StopConsume { consumer, taken });
+        self
+    }
+
+    pub(super) fn loses_connection(&mut self, client: Client) -> &mut Self {
+        self.judge.lost(self.now, self.place(client));
+        self
+    }
+
+    pub(super) fn delivers(&mut self, client: Client, number: u64) -> &mut Self {
+        self.delivers_changed(client, number, |_| {})
+    }
+
+    pub(super) fn delivers_changed(
+        &mut self,
+        client: Client,
+        number: u64,
+        change: impl FnOnce(&mut Label),
+    ) -> &mut Self {
+        let mut label = label(number);
+        let receipt = Receipt {
+            queue: queue(),
+            partition: 0,
+            number,
+            stamp: label.stamp,
+            holders: vec![node_id(0), node_id(1)],
+            custodian: node_id(self.custodian),
+            boot: self.boot,
+            delivery: 1,
+        };
+        self.receipts.insert((client, number), receipt.clone());
+        change(&mut label);
+        let delivery = DeliveryLabel { receipt, label, accepted: label.stamp, lease_ms: LEASE_MS };
+        let asked = self.streams.get(&client).copied().unwrap_or(0);
+        self.hears(client, asked, &Response::Deliveries { deliveries: vec![delivery] })
+    }
+
+    pub(super) fn asks_delete(&mut self, client: Client, number: u64) -> &mut Self {
+        let receipts = vec![self.receipts[&(client, number)].clone()];
+        self.asks(client, &Request::Delete { receipts });
+        self
+    }
+
+    pub(super) fn deletes(&mut self, client: Client, number: u64) -> &mut Self {
+        self.asks_delete(client, number);
+        let asked = self.requests;
+        self.hears(client, asked, &Response::Deleted(vec![DeleteResult::Deleted]))
+    }
+
+    pub(super) fn releases(&mut self, client: Client, number: u64) -> &mut Self {
+        let receipts = vec![self.receipts[&(client, number)].clone()];
+        self.asks(client, &Request::Release { receipts, delay_ms: 0 });
+        self
+    }
+
+    pub(super) fn extends(&mut self, client: Client, number: u64, ms: u64) -> &mut Self {
+        let receipts = vec![self.receipts[&(client, number)].clone()];
+        let asked = self.asks(client, &Request::Extend { receipts, visibility_ms: ms });
+        self.hears(client, asked, &Response::Extended(vec![Ok(ms)]))
+    }
+
+    pub(super) fn ends(&mut self) -> &mut Self {
+        self.fact(&Fact::Over)
+    }
+
+    pub(super) fn fact(&mut self, fact: &Fact) -> &mut Self {
+        let witness = &self.witness;
+        self.judge.judge(self.now, fact, &|_: &Subject| witness.clone());
+        self
+    }
+
+    /// This promise is broken, once, and no other one.
+    pub(super) fn breaks(&self, promise: u8) {
+        let broken: Vec<u8> = self.judge.violations().iter().map(|v| v.promise).collect();
+        assert_eq!(broken, [promise], "{:?}", self.judge.violations());
+    }
+
+    pub(super) fn breaks_nothing(&self) {
+        assert_eq!(self.judge.violations(), []);
+    }
+
+    fn place(&self, client: Client) -> Place {
+        Place { actor: client, node: self.custodian }
+    }
+
+    fn asks(&mut self, client: Client, request: &Request) -> u64 {
+        self.requests += 1;
+        self.judge.asks(self.now, self.place(client), self.requests, request);
+        self.requests
+    }
+
+    fn hears(&mut self, client: Client, number: u64, response: &Response) -> &mut Self {
+        let place = self.place(client);
+        let witness = &self.witness;
+        self.judge.hears(self.now, place, (number, response), &|_| witness.clone());
+        self
+    }
+}
+
+fn queue() -> QueueId {
+    QueueId(Stamp { time: 1, count: 0, process: ProcessId(1) })
+}
+
+fn label(number: u64) -> Label {
+    let stamp = Stamp { time: 1_000 + number, count: 0, process: PRODUCER };
+    Message::new(format!("{number}")).pack(number, stamp, 0).unwrap().0
+}
+
+const MS: u64 = 1_000_000;

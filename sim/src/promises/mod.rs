@@ -1,0 +1,140 @@
+//! The promises, and who watches them: one file each, and the table of all.
+//!
+//! A watcher is a function from what was known and what has just been learned to a complaint. It
+//! keeps nothing itself. Every watcher is fed a history that breaks its promise, and one that
+//! nearly does, in the test beside it; all watchers look on, and no other may complain.
+//!
+//! What this folder does not do: what a single node can see of itself is in `Node::check`.
+
+#[cfg(test)]
+mod history;
+mod p01_no_loss;
+mod p02_no_invention;
+mod p03_explained_duplicates;
+mod p04_delete_is_final;
+mod p08_unique_stamps;
+mod p11_stored_once;
+
+use std::fmt;
+
+use crate::judge::Scene;
+use crate::oracle::Fact;
+
+/// A promise of `docs/promises.md`.
+#[derive(Debug)]
+pub struct Promise {
+    /// Its number.
+    pub number: u8,
+    /// Its name.
+    pub name: &'static str,
+    /// What is watched, and how.
+    pub watched: &'static str,
+    watcher: Option<Watcher>,
+}
+
+type Watcher = fn(&Scene<'_>, &Fact) -> Option<String>;
+
+/// A broken promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The number of the promise.
+    pub promise: u8,
+    /// What happened.
+    pub text: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "P{}: {}", self.promise, self.text)
+    }
+}
+
+/// What a fact says against the promises.
+pub(crate) fn violations(scene: &Scene<'_>, fact: &Fact) -> Vec<Violation> {
+    let watched = TABLE.iter().filter_map(|promise| Some((promise.number, promise.watcher?)));
+    let found = watched.filter_map(|(promise, watcher)| {
+        watcher(scene, fact).map(|text| Violation { promise, text })
+    });
+    found.collect()
+}
+
+/// All promises.
+pub const TABLE: [Promise; 14] = [
+    Promise {
+        number: 1,
+        name: "no loss",
+        watched: "a confirm names as many copies as lie on disks, and no fewer than the queue \
+                  asks for; nothing is gone that nobody deleted; at the end all has come",
+        watcher: Some(p01_no_loss::watch),
+    },
+    Promise {
+        number: 2,
+        name: "no invention",
+        watched: "every delivery is of a message that was sent to this queue, with its label",
+        watcher: Some(p02_no_invention::watch),
+    },
+    Promise {
+        number: 3,
+        name: "explained duplicates",
+        watched: "in fair weather a second delivery has an ended lease or a release behind it; in \
+                  a storm at least those of one run of one custodian do",
+        watcher: Some(p03_explained_duplicates::watch),
+    },
+    Promise {
+        number: 4,
+        name: "delete is final",
+        watched: "in fair weather nothing comes that was deleted more than 2 s before; in a storm \
+                  not from a host that somebody with the tombstone could have told for 2 s",
+        watcher: Some(p04_delete_is_final::watch),
+    },
+    strict(5, "strict order"),
+    strict(6, "late is never lost"),
+    strict(7, "the watermark never goes back"),
+    Promise {
+        number: 8,
+        name: "unique stamps",
+        watched: "no two sends are accepted at one stamp, and a node's stamps rise from an answer \
+                  to the next request",
+        watcher: Some(p08_unique_stamps::watch),
+    },
+    strict(9, "one delivery group"),
+    Promise {
+        number: 10,
+        name: "nothing is stranded",
+        watched: "when the storm is over everything comes to a consumer (liveness.rs)",
+        watcher: None,
+    },
+    Promise {
+        number: 11,
+        name: "stored once",
+        watched: "a message sent again clashes with nothing, and after its delete, in fair \
+                  weather, the answer is that it is gone",
+        watcher: Some(p11_stored_once::watch),
+    },
+    Promise { number: 12, name: "limits hold", watched: "nothing yet", watcher: None },
+    Promise { number: 13, name: "the table converges", watched: "nothing yet", watcher: None },
+    Promise { number: 14, name: "one sick clock", watched: "nothing yet", watcher: None },
+];
+
+const fn strict(number: u8, name: &'static str) -> Promise {
+    Promise { number, name, watched: "strict queues are not built yet", watcher: None }
+}
+
+/// How long what was handed out may be on its way to its client, commits included.
+const ON_ITS_WAY: u64 = 400_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_every_promise_by_its_number() {
+        assert!(TABLE.iter().zip(1..).all(|(promise, number)| promise.number == number));
+    }
+
+    #[test]
+    fn a_violation_is_printed_with_the_number_of_its_promise() {
+        let violation = Violation { promise: 4, text: "it came again".to_owned() };
+        assert_eq!(violation.to_string(), "P4: it came again");
+    }
+}

@@ -1,0 +1,113 @@
+//! P1, no loss: a confirmed message comes until it is deleted or a rule of its queue takes it, as
+//! long as one host that has it keeps its disk.
+//!
+//! The confirm is held against the disks: it may not name more copies than there are, nor fewer
+//! than the queue asks for. What every host that had it has lost with its disk is excused, see
+//! [`crate::oracle::Fate`]. What this file does not do: that all comes out in time
+//! is liveness.
+
+use crate::judge::{Scene, Subject};
+use crate::oracle::{Fact, FullName, show};
+
+pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
+    match fact {
+        Fact::Confirmed { name, copies, .. } => confirmed(scene, name, *copies),
+        Fact::Gone { name } => {
+            let fate = scene.oracle.fate(name)?;
+            let explained = fate.delete_asked || fate.excused;
+            (!explained).then(|| format!("{} is gone and nobody deleted it", show(*name)))
+        }
+        Fact::Over => {
+            let mut open = scene.oracle.fates().filter(|(_, fate)| fate.is_open());
+            let (name, fate) = open.next()?;
+            let (at, copies) = fate.confirmed?;
+            let (name, at, seen) = (show(*name), at as f64 / 1e9, fate.deliveries.len());
+            Some(format!("{name}, confirmed at {at:.6} by {copies}, seen {seen} times, is lost"))
+        }
+        _ => None,
+    }
+}
+
+fn confirmed(scene: &Scene<'_>, name: &FullName, copies: u8) -> Option<String> {
+    let fate = scene.oracle.fate(name)?;
+    if let Some(queue) = scene.oracle.queue(name.0)
+        && copies < queue.settings.at_least
+    {
+        let wanted = queue.settings.at_least;
+        return Some(format!("{} is confirmed by {copies}, not {wanted}", show(*name)));
+    }
+    if fate.delete_asked || fate.excused {
+        // A tombstone in the place of a copy may lie on a disk whose node is down.
+        return None;
+    }
+    let subject = Subject { name: *name, stamp: fate.label.stamp, custodian: None };
+    let witness = (scene.look)(&subject);
+    let there = witness.holders.len();
+    let lost = scene.oracle.lost_disk_since(scene.now.saturating_sub(super::ON_ITS_WAY));
+    (there < usize::from(copies) && !lost)
+        .then(|| format!("{} is confirmed by {copies} and lies at {there}", show(*name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::history::{A, History};
+
+    #[test]
+    fn a_confirm_of_more_copies_than_there_are_breaks_it() {
+        let mut history = History::fair();
+        history.on_disks([0]).sends(A, 1).confirms(A, 1, 2);
+        history.breaks(1);
+        let mut history = History::fair();
+        history.on_disks([0, 2]).sends(A, 1).confirms(A, 1, 2);
+        history.breaks_nothing();
+    }
+
+    #[test]
+    fn a_confirm_of_fewer_copies_than_the_queue_asks_for_breaks_it() {
+        let mut history = History::fair();
+        history.on_disks([0]).sends(A, 1).confirms(A, 1, 1);
+        history.breaks(1);
+    }
+
+    #[test]
+    fn an_answer_that_it_is_gone_breaks_it_unless_somebody_asked_for_that() {
+        let mut history = History::fair();
+        history.sends(A, 1).hears_gone(A, 1);
+        history.breaks(1);
+        let mut history = History::fair();
+        history.sends(A, 1).confirms(A, 1, 2).delivers(A, 1).asks_delete(A, 1);
+        history.sends(A, 1).hears_gone(A, 1);
+        history.breaks_nothing();
+    }
+
+    #[test]
+    fn what_was_confirmed_and_never_came_is_lost_at_the_end() {
+        let mut history = History::fair();
+        history.sends(A, 1).confirms(A, 1, 2).ends();
+        history.breaks(1);
+        let mut history = History::fair();
+        history.sends(A, 1).ends();
+        history.breaks_nothing();
+    }
+
+    #[test]
+    fn what_every_host_lost_with_its_disk_is_excused_and_not_before() {
+        for (lost, broken) in [(vec![0], true), (vec![0, 2], false)] {
+            let mut history = History::fair();
+            history.on_disks([0, 2]).sends(A, 1).confirms(A, 1, 2);
+            for at in lost {
+                history.loses_disk(at);
+            }
+            history.ends();
+            if broken { history.breaks(1) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
+    fn a_copy_that_was_taken_over_counts_when_the_first_hosts_lose_their_disks() {
+        let mut history = History::fair();
+        history.on_disks([0, 2]).sends(A, 1).confirms(A, 1, 2).on_disks([0, 1, 2]);
+        history.loses_disk(0).loses_disk(2).ends();
+        history.breaks(1);
+    }
+}

@@ -1,0 +1,104 @@
+//! P3, explained duplicates: without faults, ended leases and releases every message comes once.
+//!
+//! A second delivery is judged against every earlier one. An earlier one explains nothing when it
+//! still hides its message, and either nothing has failed since it came, or both are of one run
+//! of one custodian that gave the first to a client of its own: it knows its own leases in any
+//! weather.
+//!
+//! What this file does not do: a delivery that crossed the end of its stream is none.
+
+use crate::judge::Scene;
+use crate::options::node_id;
+use crate::oracle::{Delivered, Fact, Seen, show};
+
+pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
+    let Fact::Delivered(delivered) = fact else { return None };
+    if delivered.crossed {
+        return None;
+    }
+    let fate = scene.oracle.fate(&delivered.name)?;
+    let first = fate.deliveries.iter().find(|seen| contradicts(scene, seen, delivered))?;
+    Some(format!(
+        "{} was delivered at {:.6} by {} as {} and is delivered by {} as {}",
+        show(delivered.name),
+        first.at as f64 / 1e9,
+        first.receipt.custodian,
+        first.receipt.delivery,
+        delivered.label.receipt.custodian,
+        delivered.label.receipt.delivery
+    ))
+}
+
+fn contradicts(scene: &Scene<'_>, first: &Seen, second: &Delivered) -> bool {
+    if first.ended || first.until <= scene.now + super::ON_ITS_WAY {
+        return false;
+    }
+    let (was, is) = (&first.receipt, &second.label.receipt);
+    let fair = scene.weather.fair_since().is_some_and(|since| since <= first.at);
+    let one_run = (was.custodian, was.boot) == (is.custodian, is.boot);
+    fair || one_run && node_id(first.place.node) == was.custodian
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::history::{A, B, History, LEASE_MS};
+
+    #[test]
+    fn a_second_delivery_within_the_lease_breaks_it() {
+        let mut history = History::fair();
+        history.sends(A, 1).delivers(A, 1).after_ms(100).delivers(B, 1);
+        history.breaks(3);
+    }
+
+    #[test]
+    fn a_second_delivery_after_the_lease_or_a_release_breaks_nothing() {
+        let mut history = History::fair();
+        history.sends(A, 1).delivers(A, 1).after_ms(LEASE_MS).delivers(B, 1);
+        history.breaks_nothing();
+        let mut history = History::fair();
+        history.sends(A, 1).delivers(A, 1).releases(A, 1).delivers(B, 1);
+        history.breaks_nothing();
+    }
+
+    #[test]
+    fn what_was_extended_is_hidden_for_longer() {
+        let mut history = History::fair();
+        history.sends(A, 1).delivers(A, 1).extends(A, 1, 3 * LEASE_MS);
+        history.after_ms(2 * LEASE_MS).delivers(B, 1);
+        history.breaks(3);
+    }
+
+    #[test]
+    fn a_fault_between_the_two_explains_a_delivery_by_another_custodian() {
+        let mut history = History::fair();
+        history.sends(A, 1).delivers(A, 1).disturbed().by(1).delivers(B, 1);
+        history.breaks_nothing();
+    }
+
+    #[test]
+    fn one_run_of_a_custodian_breaks_it_in_a_storm_too() {
+        let mut history = History::fair();
+        history.disturbed().sends(A, 1).delivers(A, 1).delivers(B, 1);
+        history.breaks(3);
+        let mut history = History::fair();
+        history.disturbed().sends(A, 1).delivers(A, 1).restarts().delivers(B, 1);
+        history.breaks_nothing();
+    }
+
+    #[test]
+    fn what_a_client_lost_with_its_connection_and_had_not_taken_may_come_again() {
+        for (taken, broken) in [(0, false), (1, true)] {
+            let mut history = History::fair();
+            history.consumes(A).sends(A, 1).delivers(A, 1).takes(A, taken).after_ms(200);
+            history.loses_connection(A).delivers(B, 1);
+            if broken { history.breaks(3) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
+    fn a_delivery_that_crosses_the_end_of_its_stream_was_given_back() {
+        let mut history = History::fair();
+        history.consumes(A).sends(A, 1).stops(A, 0).delivers(B, 1).delivers(A, 1);
+        history.breaks_nothing();
+    }
+}
