@@ -10,6 +10,8 @@
 //! written. What this file does not do: it does not write the ceiling, and it does not judge
 //! copies, tombstones or table entries, which are stored whatever their stamps say.
 
+mod calendar;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -17,6 +19,8 @@ use gaggle_wire::{ProcessId, Refusal, Stamp};
 use hybrid_clocks::{Clock as Hybrid, ManualClock, Timestamp};
 
 use crate::now::Wall;
+
+pub(crate) use calendar::Calendar;
 
 /// The clock of a node.
 pub(crate) struct Clock {
@@ -69,6 +73,17 @@ impl Clock {
     /// The time that the next stamp would have, without making one.
     pub(crate) fn reading(&self, wall: Wall) -> u64 {
         wall.0.max(self.last.0)
+    }
+
+    /// Whether its stamps are so far ahead of this wall that others would refuse them.
+    pub(crate) fn is_ahead(&self, wall: Wall) -> bool {
+        self.last.0 > wall.0.saturating_add(self.drift_max)
+    }
+
+    /// Goes on as another process, which alone may go back in time.
+    pub(crate) fn renew(&mut self, process: ProcessId, wall: Wall) {
+        let hybrid = Hybrid::manual(wall.0).expect("a told clock has no way to fail");
+        *self = Self { hybrid, process, ceiling: 0, last: (wall.0, 0), ..*self };
     }
 
     /// Whether a stamp from outside may be taken in and observed.
@@ -143,6 +158,17 @@ mod tests {
     fn a_ceiling_from_a_wrong_clock_is_dropped() {
         let mut clock = clock(8 * 3600 * SECOND, 50 * SECOND);
         assert_eq!(clock.stamp(Wall(51 * SECOND)).time, 51 * SECOND);
+    }
+
+    #[test]
+    fn a_clock_goes_back_as_another_process_only() {
+        let mut clock = clock(0, 8 * 3600 * SECOND);
+        let before = clock.stamp(Wall(8 * 3600 * SECOND));
+        clock.renew(ProcessId(2), Wall(50 * SECOND));
+        let after = clock.stamp(Wall(50 * SECOND));
+        assert_eq!((after.time, after.process), (50 * SECOND, ProcessId(2)));
+        assert!(after < before && before.process != after.process);
+        assert!(clock.raise_ceiling(Wall(50 * SECOND)) < Some(before.time));
     }
 
     #[test]

@@ -314,10 +314,12 @@ pub enum Envelope {
         /// Of the queues it holds anything of: its copies, and what is in its custody.
         queues: Vec<(QueueId, QueueCounts, QueueCounts)>,
     },
-    /// The sender's wall time, in nanoseconds since 1970: how far clocks are apart.
+    /// What time the sender believes it is: how far clocks are apart.
     Clock {
-        /// The time.
+        /// In nanoseconds since 1970.
         wall: u64,
+        /// How much of that its own wall clock does not say, because it is wrong.
+        correction: i64,
     },
 }
 

@@ -7,6 +7,7 @@
 //! Invariant: between two events the rooms agree with each other; [`Node::check`] says how.
 
 mod change;
+mod clocks;
 mod copies;
 mod deleting;
 mod giving;
@@ -33,9 +34,10 @@ use gaggle_wire::{
 };
 
 pub use opening::OpenError;
+use rand_pcg::Pcg64Mcg;
 
 use crate::calls::{Batch, Calls};
-use crate::clock::Clock;
+use crate::clock::{Calendar, Clock};
 use crate::config::Config;
 use crate::custody::burial::Burials;
 use crate::custody::sending::Sending;
@@ -61,6 +63,7 @@ use status::Told;
 pub struct Node {
     config: Config,
     run: Run,
+    calendar: Calendar,
     clock: Clock,
     timers: Timers,
     membership: Membership,
@@ -86,6 +89,8 @@ struct Run {
     told: (bool, bool),
     /// The members that are on disk.
     members_written: BTreeMap<NodeId, Vec<u8>>,
+    /// For process ids: a clock goes back only as another process.
+    rng: Pcg64Mcg,
 }
 
 /// Whether the node is being stopped.
@@ -139,6 +144,7 @@ impl std::fmt::Debug for Node {
 impl Node {
     /// Handles one event.
     pub fn handle(&mut self, now: Now, event: Event, effects: &mut Effects) {
+        let now = self.calendar.read(now);
         self.due(now, effects);
         match event {
             Event::Started => self.start(now, effects),
@@ -208,7 +214,7 @@ impl Node {
     /// The node's hybrid time, for answers: nanoseconds since 1970.
     #[must_use]
     pub fn clock(&self, now: Now) -> u64 {
-        self.clock.reading(now.wall)
+        self.clock.reading(self.calendar.believed(now).wall)
     }
 
     /// Checks the invariants that are visible inside one node.

@@ -145,7 +145,7 @@ fn about_deliveries() -> Vec<Envelope> {
             report: Box::new(report),
             queues: vec![(QUEUE, counts, counts)],
         },
-        Envelope::Clock { wall: 300 },
+        Envelope::Clock { wall: 300, correction: -5 },
     ]
 }
 

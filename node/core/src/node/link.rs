@@ -70,7 +70,7 @@ impl Node {
         for queue in self.reception.wanted().collect::<Vec<_>>() {
             self.say(peer, Envelope::Want { queue, wanted: Wanted::Yes }, effects);
         }
-        self.say(peer, Envelope::Clock { wall: now.wall.0 }, effects);
+        self.say(peer, self.clock_told(now), effects);
     }
 
     pub(super) fn push_tombstones(

@@ -14,7 +14,7 @@ use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
 
 use super::{Desk, Drain, Node, Run, Sends};
-use crate::clock::Clock;
+use crate::clock::{Calendar, Clock};
 use crate::config::Config;
 use crate::custody::burial::{BlockRecord, Burials};
 use crate::custody::known::SettledRecord;
@@ -142,6 +142,7 @@ impl Node {
         opened.burials.reopened(config.node, now.mono);
         let mut rng = Pcg64Mcg::seed_from_u64(config.seed);
         let process = ProcessId(rng.random());
+        let foca_seed = rng.random();
         let boot = opened.boot + 1;
         let profile =
             Profile { zone, client_address: config.client_address, ready: false, slow: false };
@@ -160,10 +161,12 @@ impl Node {
                 counters: BTreeMap::from([("rows_damaged", opened.damaged)]),
                 told: (false, false),
                 members_written: opened.written,
+                rng,
             },
+            calendar: Calendar::new(now, drift),
             clock: Clock::new(process, opened.ceiling, now.wall, drift, step),
             timers: Timers::default(),
-            membership: Membership::new(swim, me, rng.random(), contacts),
+            membership: Membership::new(swim, me, foca_seed, contacts),
             sessions: Sessions::new(config.node, awaited),
             table: opened.table,
             partitions: opened.partitions,

@@ -313,11 +313,8 @@ impl Node {
                 self.status_told(peer, call, told);
                 self.call_over(now, call, effects);
             }
-            Envelope::Clock { wall } => {
-                if let Some(session) = self.sessions.progress_mut(peer) {
-                    let offset = i128::from(wall) - i128::from(now.wall.0);
-                    session.clock_offset = i64::try_from(offset).ok();
-                }
+            Envelope::Clock { wall, correction } => {
+                self.clock_heard(now, peer, (wall, correction));
             }
             _ => unreachable!("the caller sorts envelopes"),
         }

@@ -74,7 +74,10 @@ impl Node {
                 .counters
                 .iter()
                 .map(|(name, count)| ((*name).to_owned(), *count))
-                .chain([("tombstone_blocks".to_owned(), self.burials.count() as u64)])
+                .chain([
+                    ("clock_sick".to_owned(), u64::from(self.calendar.is_sick())),
+                    ("tombstone_blocks".to_owned(), self.burials.count() as u64),
+                ])
                 .collect(),
         }
     }

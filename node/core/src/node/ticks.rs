@@ -16,7 +16,8 @@ use crate::timer::Timer;
 impl Node {
     pub(super) fn every_second(&mut self, now: Now, effects: &mut Effects) {
         self.timers.at_latest(Timer::Second, now.mono.plus(self.config.open_after));
-        self.say_all(&Envelope::Clock { wall: now.wall.0 }, effects);
+        let now = self.judge_clock(now);
+        self.say_all(&self.clock_told(now), effects);
         for queue in self.reception.withdraw(now.mono, WITHDRAW_AFTER) {
             self.say_all(&Envelope::Want { queue, wanted: Wanted::No }, effects);
         }

@@ -106,16 +106,22 @@ fn a_wall_that_jumped_ahead_and_came_back_loses_nothing_and_a_restart_recovers_t
     let before = accepted(&mut bench, at(1000), queue, 1);
     let ahead = Now { mono: at(2000).mono, wall: at(8 * HOUR_MS).wall };
     let jumped = accepted(&mut bench, ahead, queue, 2);
-    let back = accepted(&mut bench, at(3000), queue, 3);
-    assert!(before < jumped && jumped < back, "P8: stamps rise whatever the wall does");
-    let mut bench = restart(bench.rows, 4000, 2);
-    let recovered = accepted(&mut bench, at(4000), queue, 4);
-    assert_eq!(recovered.time, at(4000).wall.0);
-    assert_ne!(recovered.process, back.process);
+    let back = accepted(&mut bench, at(2001), queue, 3);
+    assert!(
+        before < jumped && jumped < back,
+        "P8: stamps of a process rise whatever the wall does"
+    );
+    let later = accepted(&mut bench, at(4000), queue, 4);
+    assert_eq!(later.time, at(4000).wall.0, "and go back as those of another process");
+    assert_ne!(later.process, back.process);
+    let mut bench = restart(bench.rows, 4050, 2);
+    let recovered = accepted(&mut bench, at(4100), queue, 5);
+    assert!(recovered.time < at(4600).wall.0, "the ceiling of the wrong time is dropped");
+    assert_ne!(recovered.process, later.process);
     bench.pass(10);
     let mut got = numbers(&bench.receive(9, 1000).unwrap());
     got.sort_unstable();
-    assert_eq!(got, [1, 2, 3, 4]);
+    assert_eq!(got, [1, 2, 3, 4, 5]);
 }
 
 #[test]
