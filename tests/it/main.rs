@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
+mod bench;
 mod cluster;
 mod command_line;
 mod cut;

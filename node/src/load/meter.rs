@@ -103,6 +103,12 @@ impl Meter {
         self.all_sent.store(true, Relaxed);
     }
 
+    /// Whether every send has its outcome.
+    #[must_use]
+    pub fn is_all_sent(&self) -> bool {
+        self.all_sent.load(Relaxed)
+    }
+
     /// Confirmed messages that have not come.
     pub(super) fn missing(&self) -> u64 {
         self.confirmed.without(&self.received)
@@ -124,7 +130,7 @@ impl Meter {
     /// Waits until nothing is missing, or until nothing has come for so long; then says stop.
     pub(super) async fn drained(&self, patience: Duration) {
         let mut seen = (self.deadline_moves.load(Relaxed), Instant::now());
-        while !(self.all_sent.load(Relaxed) && self.missing() == 0) {
+        while !(self.is_all_sent() && self.missing() == 0) {
             tokio::time::sleep(LOOK_AGAIN).await;
             let moves = self.deadline_moves.load(Relaxed);
             if moves != seen.0 {
