@@ -5,7 +5,8 @@
 //! was asked is unknown to who asked), the store is closed, the system's copy of its file is
 //! dropped, and the node is opened anew from what is really on disk, as another run of itself.
 //! That is tried a few times; a disk that keeps failing ends the node. So does an earlier process
-//! under its name, once it has answered.
+//! under its name, once it has answered. A full disk does not: the node is away, takes nothing in
+//! and deletes nothing, until there is room again.
 //!
 //! What this file does not do: the loop of one life is in `life.rs`.
 
@@ -40,6 +41,7 @@ use crate::net::corridor::dial::Dials;
 use crate::net::{Network, Own};
 use crate::shutdown;
 use crate::store::{Store, StoreError, StoreSource, Threads, supervised};
+use input::Urgent;
 use life::{End, Life, Parts, Sources};
 
 /// Why a node ended by itself. What it had confirmed is on its disk.
@@ -124,7 +126,7 @@ impl Driver {
                 Err(error) => End::Failed(error),
             };
             self.own.send_replace(None);
-            match end {
+            let wait = match end {
                 End::Stopped(done) => {
                     drop(dials);
                     let closed = shutdown::close(life, &self.network, sources).await;
@@ -145,36 +147,62 @@ impl Driver {
                 }
                 End::Abandoned => return Ok(close(life).await?),
                 End::Failed(error) => {
-                    failures = if start.elapsed() > STABLE { 1 } else { failures + 1 };
-                    tracing::error!(%error, failures, "the store failed");
-                    life.voices.close_all(Close::StoreFailed);
-                    dials.set(Vec::new());
-                    if let Err(error) = close(life).await {
-                        tracing::warn!(%error, "the failed store did not close well");
+                    if !error.is_full() {
+                        failures = if start.elapsed() > STABLE { 1 } else { failures + 1 };
                     }
+                    dials.set(Vec::new());
+                    give_up(life, &error, failures).await;
                     if failures > FAILURES_MAX {
                         return Err(error.into());
                     }
+                    error.is_full()
                 }
-            }
-            opened = self.reopen(&mut failures).await?;
+            };
+            opened = match self.reopen(wait, &mut failures, &mut sources).await? {
+                Ok(opened) => opened,
+                Err(end) => return self.end_without_store(end).await,
+            };
         }
         unreachable!("lives are counted in 64 bits")
     }
 
-    /// Opens a store that failed, which may fail again.
-    async fn reopen(&self, failures: &mut u32) -> Result<Opened, DriveError> {
+    /// Opens a store that failed, which may fail again; or says how the node ends instead.
+    async fn reopen(
+        &self,
+        mut wait: bool,
+        failures: &mut u32,
+        sources: &mut Sources,
+    ) -> Result<Result<Opened, End>, DriveError> {
         loop {
+            if wait && let Some(end) = pause(sources).await {
+                return Ok(Err(end));
+            }
+            wait = true;
             self.store.forget_pages();
             match self.open().await {
-                Ok(opened) => return Ok(opened),
+                Ok(opened) => return Ok(Ok(opened)),
+                Err(DriveError::Store(error)) if error.is_full() => {
+                    tracing::warn!(%error, "there is no room yet");
+                }
                 Err(error) if *failures >= FAILURES_MAX => return Err(error),
                 Err(error) => {
                     *failures += 1;
                     tracing::error!(%error, failures, "the store cannot be opened again yet");
-                    sleep(REOPEN_PAUSE).await;
                 }
             }
+        }
+    }
+
+    async fn end_without_store(&self, end: End) -> Result<(), DriveError> {
+        match end {
+            End::Deaf => Err(DriveError::Deaf),
+            End::Stopped(done) => {
+                self.network.close().await;
+                // Whoever asked may have gone.
+                let _ = done.send(());
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -193,6 +221,38 @@ impl Driver {
     }
 }
 
+/// Ends a life whose store failed: what was asked of it is unknown.
+async fn give_up(mut life: Life, error: &StoreError, failures: u32) {
+    if error.is_full() {
+        tracing::error!(%error, "the disk is full; the node waits for room");
+    } else {
+        tracing::error!(%error, failures, "the store failed");
+    }
+    life.voices.close_all(Close::StoreFailed);
+    if let Err(error) = close(life).await {
+        tracing::warn!(%error, "the failed store did not close well");
+    }
+}
+
+/// Lets a moment pass without a store, unless the node is to end.
+async fn pause(sources: &mut Sources) -> Option<End> {
+    let over = sleep(REOPEN_PAUSE);
+    tokio::pin!(over);
+    loop {
+        let urgent = tokio::select! {
+            () = &mut over => return None,
+            urgent = sources.urgent.recv() => urgent,
+        };
+        match urgent {
+            Some(Urgent::Stop(done)) => return Some(End::Stopped(done)),
+            Some(Urgent::Deaf) => return Some(End::Deaf),
+            // Nobody is here to hear it.
+            Some(Urgent::Gossip { .. }) => {}
+            None => return Some(End::Abandoned),
+        }
+    }
+}
+
 /// Closes the store of a life, without holding up others.
 pub(crate) async fn close(life: Life) -> Result<(), StoreError> {
     let threads = life.into_threads();
@@ -203,7 +263,7 @@ pub(crate) async fn close(life: Life) -> Result<(), StoreError> {
 
 /// Failures in a row that are survived.
 const FAILURES_MAX: u32 = 5;
-/// A disk that is busy failing gets a moment.
+/// A disk that is busy failing, or full, gets a moment.
 const REOPEN_PAUSE: Duration = Duration::from_millis(500);
 /// A life that lasted so long was a good one.
 const STABLE: Duration = Duration::from_mins(1);

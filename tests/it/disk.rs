@@ -15,7 +15,7 @@ use gaggle_node::store::{Change, Store, StoreError};
 use gaggle_support::faulty_disk::{Fault, FaultyDisk};
 use gaggle_support::indoors::Indoors;
 use gaggle_support::tally::{Tally, spawn_consumer, spawn_producer};
-use gaggle_support::until;
+use gaggle_support::{is_ready, until, wait_until};
 use gaggle_wire::{Label, Message, NodeId, ProcessId, QueueId, Stamp};
 
 const SEEDS: std::ops::Range<u64> = 0..3;
@@ -179,6 +179,73 @@ fn after_a_failed_commit_nothing_is_said_to_be_done_and_the_store_opens_again() 
             assert!(rows(&disk.open().unwrap()) == after(STEPS + 1), "{why}: not usable");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_without_room_at_any_write_of_a_send_loses_nothing_confirmed() {
+    let mut nodes = Indoors::prepare(1, 14);
+    nodes.start_all().await;
+    let client = nodes.client().await;
+    client.create_queue("tight", SettingsChange::default()).await.unwrap();
+    let queue = client.queue("tight").unwrap();
+    let mut confirmed = BTreeMap::new();
+    // More often than a disk may fail for another reason before the node ends.
+    for nth in 1..=12 {
+        nodes.disk(0).fail_at(nth, Fault::Full);
+        let body = format!("at write {nth}");
+        let sent = queue.send(body.clone()).within(Duration::from_secs(30)).await;
+        confirmed.insert(sent.unwrap().stamp, body);
+        assert!(!nodes.disk(0).is_waiting() || nth > 3, "a send is some writes and syncs");
+    }
+    let mut came = BTreeMap::new();
+    while came.len() < confirmed.len() {
+        for delivery in queue.receive(10, Duration::from_secs(20)).await.unwrap() {
+            let body = String::from_utf8(delivery.body().to_vec()).unwrap();
+            came.insert(delivery.received().stamp, body);
+            delivery.delete().await.unwrap();
+        }
+    }
+    assert_eq!(came, confirmed, "P1, P2");
+    client.close().await;
+    nodes.stop_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_disk_is_full_is_away_until_there_is_room_and_then_well_by_itself() {
+    let mut nodes = Indoors::prepare(3, 15);
+    nodes.start_all().await;
+    let client = nodes.client().await;
+    client.create_queue("full", SettingsChange::default()).await.unwrap();
+    let (tally, bodies) = (Tally::default(), |from: u32| {
+        (from..from + 500).map(|number| Bytes::from(number.to_string())).collect::<Vec<_>>()
+    });
+    nodes.disk(0).fill_up();
+    spawn_producer(client.clone(), "full", bodies(0), &tally).await.unwrap();
+    assert!(tally.failed().is_empty(), "the other two are enough: {:?}", tally.failed());
+    wait_until(&client, "the node is away", |status| !is_ready(status, 3)).await;
+
+    // With a second one full there are not enough hosts, and a send does not pretend otherwise.
+    nodes.disk(1).fill_up();
+    let queue = client.queue("full").unwrap();
+    let refused = loop {
+        match queue.send("too much").within(Duration::from_secs(1)).await {
+            // It was not noticed yet.
+            Ok(confirmed) => tally.sent(b"too much", Ok(confirmed)),
+            Err(error) => break error,
+        }
+    };
+    assert_ne!(refused.outcome(), gaggle_client::Outcome::Done);
+    nodes.disk(0).make_room();
+    nodes.disk(1).make_room();
+    wait_until(&client, "all are well again", |status| is_ready(status, 3)).await;
+    spawn_producer(client.clone(), "full", bodies(500), &tally).await.unwrap();
+    assert!(tally.failed().is_empty(), "{:?}", tally.failed());
+    let consumer = spawn_consumer(client.clone(), "full", &tally);
+    tally.wait_complete(Duration::from_secs(60)).await;
+    tally.assert_complete();
+    consumer.abort();
+    client.close().await;
+    nodes.stop_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

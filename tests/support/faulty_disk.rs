@@ -43,6 +43,7 @@ struct Platter {
     /// Counts power failures: a backend of an earlier run is of no use.
     run: u64,
     power: bool,
+    full: bool,
     /// Writes, changes of length and syncs so far.
     done: u64,
     planned: Option<(u64, Fault)>,
@@ -65,6 +66,7 @@ impl FaultyDisk {
             unsynced: Vec::new(),
             run: 0,
             power: true,
+            full: false,
             done: 0,
             planned: None,
             random: seed,
@@ -111,6 +113,16 @@ impl FaultyDisk {
     pub fn fail_at(&self, nth: u64, fault: Fault) {
         let mut platter = self.lock();
         platter.planned = Some((platter.done + nth, fault));
+    }
+
+    /// From now on there is no room for anything, until [`FaultyDisk::make_room`].
+    pub fn fill_up(&self) {
+        self.lock().full = true;
+    }
+
+    /// There is room again.
+    pub fn make_room(&self) {
+        self.lock().full = false;
     }
 
     /// Whether what was planned is still to come.
@@ -163,7 +175,8 @@ impl Platter {
     fn next(&mut self) -> Option<Fault> {
         self.done += 1;
         let due = self.planned.is_some_and(|(at, _)| at == self.done);
-        if due { self.planned.take().map(|(_, fault)| fault) } else { None }
+        let planned = if due { self.planned.take().map(|(_, fault)| fault) } else { None };
+        planned.or(self.full.then_some(Fault::Full))
     }
 
     fn fail(&mut self, fault: Fault) -> io::Error {

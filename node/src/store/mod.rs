@@ -21,6 +21,7 @@ mod source;
 mod threads;
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use bytes::Bytes;
@@ -78,6 +79,17 @@ pub enum StoreError {
     /// A message was to be written whose content is nowhere: core and runtime disagree.
     #[error("there is no content for the message {0:?}")]
     NoContent(Box<MessageKey>),
+}
+
+impl StoreError {
+    /// Whether there is no room on the disk: that ends when somebody makes some.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        let (Self::File { error, .. } | Self::Failed(redb::Error::Io(error))) = self else {
+            return false;
+        };
+        matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+    }
 }
 
 /// How a store is opened.
