@@ -14,23 +14,24 @@
 //! of their own, so that a Ctrl-C reaches only the one that watches over them. What this file
 //! does not do: it does not wait until nodes are ready; that is asked by status.
 
-use std::ffi::OsStr;
-use std::fs::{self, File};
+mod local_node;
+
+use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
-use std::time::Duration;
+use std::process::ExitStatus;
 
 use gaggle_client::ConnectOptions;
 use gaggle_client::tls::{CredentialPaths, Credentials, TlsError};
 use gaggle_wire::{ClientName, ClusterName, NodeId};
-use rustix::process::{Pid, Signal, kill_process};
-use serde::Serialize;
+use rustix::process::Signal;
 use thiserror::Error;
-use tokio::process::{Child, Command};
 
 use crate::cert::{self, CertError, NodePaths};
+
+use local_node::LocalNode;
+pub use local_node::NodeSettings;
 
 /// Why a cluster on this machine does not do what it should.
 #[derive(Debug, Error)]
@@ -85,51 +86,12 @@ impl Plan {
     }
 }
 
-/// What is written into the config file of a node.
-#[derive(Clone, Debug, Serialize)]
-pub struct NodeSettings {
-    /// Where it listens.
-    pub listen: SocketAddr,
-    /// Where peers reach it, if not there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub advertise: Option<SocketAddr>,
-    /// Where clients reach it, if not there either.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub advertise_client: Option<SocketAddr>,
-    /// Where it looks for the others.
-    pub seeds: Vec<SocketAddr>,
-    /// Its zone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub zone: Option<String>,
-    /// Whether it runs alone.
-    pub standalone: bool,
-    /// How long a silent member is suspected, as in `10s`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub suspicion: Option<String>,
-    /// How long it waits for remembered members, as in `1s`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub serve_alone_after: Option<String>,
-    data: PathBuf,
-    node_ca: PathBuf,
-    client_ca: PathBuf,
-    certificate: PathBuf,
-    key: PathBuf,
-}
-
 /// Node processes on this machine.
 #[derive(Debug)]
 pub struct Cluster {
     plan: Plan,
     credentials: CredentialPaths,
-    nodes: Vec<Local>,
-}
-
-#[derive(Debug)]
-struct Local {
-    id: NodeId,
-    settings: NodeSettings,
-    launcher: Vec<String>,
-    child: Option<Child>,
+    nodes: Vec<LocalNode>,
 }
 
 impl Cluster {
@@ -168,7 +130,7 @@ impl Cluster {
                 certificate: paths.certificate,
                 key: paths.key,
             };
-            nodes.push(Local { id, settings, launcher: Vec::new(), child: None });
+            nodes.push(LocalNode { id, settings, launcher: Vec::new(), child: None });
         }
         let credentials = client_paths(&certs)?;
         Ok(Self { plan, credentials, nodes })
@@ -255,45 +217,17 @@ impl Cluster {
             return Ok(());
         }
         let config = self.config_path(index);
-        let node = &mut self.nodes[index];
-        let file_error = |path: &Path| {
-            let path = path.to_owned();
-            move |error| ClusterError::File { path, error }
-        };
-        let text = toml::to_string(&node.settings).map_err(io::Error::other);
-        fs::write(&config, text.map_err(file_error(&config))?).map_err(file_error(&config))?;
-        let log = config.with_extension("log");
-        let log_file = File::options().create(true).append(true).open(&log);
-        let log_file = log_file.map_err(file_error(&log))?;
-        let second = log_file.try_clone().map_err(file_error(&log))?;
-        let mut words = node.launcher.iter().map(OsStr::new).chain([self.plan.executable.as_ref()]);
-        let program = words.next().expect("the program itself is there");
-        let child = Command::new(program)
-            .args(words)
-            .args(["serve", "--until-stdin-closes", "--config"])
-            .arg(&config)
-            .stdin(Stdio::piped())
-            .stdout(log_file)
-            .stderr(second)
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|error| ClusterError::Process { node: node.id, error })?;
-        node.child = Some(child);
-        Ok(())
+        self.nodes[index].start(&self.plan.executable, &config)
     }
 
     /// Whether the process of a node is there.
     pub fn is_running(&mut self, index: usize) -> bool {
-        self.nodes[index].child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+        self.nodes[index].is_running()
     }
 
     /// How the process of a node ended, once it did so without being told.
     pub fn ended(&mut self, index: usize) -> Option<ExitStatus> {
-        let node = &mut self.nodes[index];
-        let status = node.child.as_mut()?.try_wait().ok()??;
-        node.child = None;
-        Some(status)
+        self.nodes[index].ended()
     }
 
     /// Kills a node with SIGKILL, and waits until it is gone.
@@ -301,9 +235,7 @@ impl Cluster {
     /// # Errors
     /// See [`ClusterError`].
     pub async fn kill(&mut self, index: usize) -> Result<(), ClusterError> {
-        let node = &mut self.nodes[index];
-        let Some(mut child) = node.child.take() else { return Ok(()) };
-        child.kill().await.map_err(|error| ClusterError::Process { node: node.id, error })
+        self.nodes[index].kill().await
     }
 
     /// Sends a signal to a node.
@@ -311,11 +243,7 @@ impl Cluster {
     /// # Errors
     /// See [`ClusterError`].
     pub fn signal(&self, index: usize, signal: Signal) -> Result<(), ClusterError> {
-        let node = &self.nodes[index];
-        let pid = self.pid(index).and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-        let Some(pid) = pid else { return Ok(()) };
-        kill_process(pid, signal)
-            .map_err(|error| ClusterError::Process { node: node.id, error: error.into() })
+        self.nodes[index].signal(signal)
     }
 
     /// Tells a node to drain and stop, and waits for it; kills it when it takes too long.
@@ -323,14 +251,7 @@ impl Cluster {
     /// # Errors
     /// See [`ClusterError`].
     pub async fn stop(&mut self, index: usize) -> Result<(), ClusterError> {
-        self.signal(index, Signal::TERM)?;
-        let node = &mut self.nodes[index];
-        let Some(mut child) = node.child.take() else { return Ok(()) };
-        let ended = match tokio::time::timeout(STOP_WITHIN, child.wait()).await {
-            Ok(ended) => ended.map(drop),
-            Err(_) => child.kill().await,
-        };
-        ended.map_err(|error| ClusterError::Process { node: node.id, error })
+        self.nodes[index].stop().await
     }
 
     /// Tells all nodes to stop, and waits for them.
@@ -350,22 +271,19 @@ impl Cluster {
     /// The process id of a node that runs.
     #[must_use]
     pub fn pid(&self, index: usize) -> Option<u32> {
-        self.nodes[index].child.as_ref().and_then(Child::id)
+        self.nodes[index].pid()
     }
 
     /// The most memory that a running node has had so far, in bytes.
     #[must_use]
     pub fn memory_peak(&self, index: usize) -> Option<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid(index)?)).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-        Some(kib * 1024)
+        self.nodes[index].memory_peak()
     }
 
     /// Bytes of a node's store on disk.
     #[must_use]
     pub fn disk_bytes(&self, index: usize) -> u64 {
-        size_of_tree(&self.nodes[index].settings.data)
+        self.nodes[index].disk_bytes()
     }
 
     /// Where the settings of a node are.
@@ -414,73 +332,5 @@ fn make_dir(dir: &Path) -> Result<(), ClusterError> {
     made.map_err(|error| ClusterError::File { path: dir.to_owned(), error })
 }
 
-fn size_of_tree(path: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(path) else { return 0 };
-    let sizes = entries.flatten().map(|entry| match entry.metadata() {
-        Ok(metadata) if metadata.is_dir() => size_of_tree(&entry.path()),
-        Ok(metadata) => metadata.len(),
-        Err(_) => 0,
-    });
-    sizes.sum()
-}
-
-/// A drain hands over custody and closes the store; more than this is a node that hangs.
-const STOP_WITHIN: Duration = Duration::from_secs(20);
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::{ServeConfig, ServeOptions};
-
-    fn plan(dir: &Path, executable: &str) -> Plan {
-        let addresses = free_addresses(2).unwrap();
-        Plan { executable: executable.into(), dir: dir.join("sub"), addresses }
-    }
-
-    #[test]
-    fn a_directory_is_prepared_once_and_used_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let plan = plan(dir.path(), "/bin/true");
-        let first = Cluster::prepare(plan.clone()).unwrap();
-        let certificate = fs::read(&first.credential_paths().certificate).unwrap();
-        let second = Cluster::prepare(plan).unwrap();
-        assert_eq!(fs::read(&second.credential_paths().certificate).unwrap(), certificate);
-        assert_eq!((second.len(), second.id(1)), (2, NodeId(2)));
-        assert!(second.connect_options().is_ok());
-    }
-
-    #[test]
-    fn what_is_written_for_a_node_is_what_it_reads() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut cluster = Cluster::prepare(plan(dir.path(), "/bin/true")).unwrap();
-        cluster.settings_mut(0).suspicion = Some("10s".to_owned());
-        cluster.settings_mut(0).advertise = Some(cluster.address(1));
-        let settings = &cluster.nodes[0].settings;
-        let path = dir.path().join("x.toml");
-        fs::write(&path, toml::to_string(settings).unwrap()).unwrap();
-        let read = ServeConfig::load(Some(&path), ServeOptions::default()).unwrap();
-        assert_eq!((read.listen, &read.data), (settings.listen, &settings.data));
-        assert_eq!(read.seeds, [cluster.address(1).to_string()]);
-        assert_eq!(read.times.suspicion, Some(Duration::from_secs(10)));
-    }
-
-    #[tokio::test]
-    async fn a_killed_node_is_gone_and_can_be_started_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let script = dir.path().join("sleeper");
-        // Reads its stdin until that closes, as a node does.
-        fs::write(&script, "#!/bin/sh\nexec cat >/dev/null\n").unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(&script, mode).unwrap();
-        let mut cluster = Cluster::prepare(plan(dir.path(), script.to_str().unwrap())).unwrap();
-        cluster.start_all().unwrap();
-        assert!(cluster.is_running(0) && cluster.is_running(1));
-        assert!(cluster.memory_peak(0).is_some_and(|bytes| bytes > 0));
-        cluster.kill(0).await.unwrap();
-        assert!(!cluster.is_running(0) && cluster.is_running(1));
-        cluster.start(0).unwrap();
-        assert!(cluster.is_running(0));
-        cluster.stop_all().await.unwrap();
-        assert!(!cluster.is_running(0) && !cluster.is_running(1));
-    }
-}
+mod tests;
