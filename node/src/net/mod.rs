@@ -20,6 +20,7 @@ mod inbox;
 mod intake;
 pub(crate) mod outbox;
 mod request;
+mod socket;
 pub mod tls;
 pub(crate) mod transport;
 
@@ -39,6 +40,7 @@ use close::{Close, Closes};
 use gossip::Gossip;
 use intake::Intake;
 use outbox::Writers;
+use socket::Socket;
 use tls::{NodeCredentials, Peer};
 use transport::Bound;
 
@@ -92,8 +94,11 @@ impl Network {
         let dial = transport::dial_config(&parts.credentials)?;
         let Bound { socket, address, .. } = parts.bound;
         let runtime = Arc::new(TokioRuntime);
-        let endpoint = Endpoint::new(parts.endpoint_config, Some(server), socket, runtime)
-            .map_err(|error| NetError::Endpoint { error })?;
+        let endpoint = Socket::new(socket, address).and_then(|socket| {
+            let (config, socket) = (parts.endpoint_config, Arc::new(socket));
+            Endpoint::new_with_abstract_socket(config, Some(server), socket, runtime)
+        });
+        let endpoint = endpoint.map_err(|error| NetError::Endpoint { error })?;
         tracing::info!(%address, "listening");
         Ok(Arc::new(Self {
             node: parts.credentials.id(),
