@@ -10,6 +10,7 @@
 use std::fmt;
 use std::fs;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -88,6 +89,8 @@ pub struct ServeOptions {
     pub sends_max: Option<Size>,
     /// Connections of clients, at most.
     pub clients_max: Option<usize>,
+    /// Connections per second from one address; five times as many at once.
+    pub arrivals_max: Option<NonZeroU32>,
     /// Silence after which a member is down.
     pub suspicion: Option<Span>,
     /// How long to wait for remembered members at the start.
@@ -132,6 +135,8 @@ pub struct ServeLimits {
     pub sends_max: usize,
     /// See [`ServeOptions::clients_max`].
     pub clients_max: usize,
+    /// See [`ServeOptions::arrivals_max`].
+    pub arrivals_max: NonZeroU32,
 }
 
 /// Times that may differ from those of the core; see `core/src/config.rs`.
@@ -192,6 +197,7 @@ impl ServeOptions {
             body_cache: self.body_cache.or(other.body_cache),
             sends_max: self.sends_max.or(other.sends_max),
             clients_max: self.clients_max.or(other.clients_max),
+            arrivals_max: self.arrivals_max.or(other.arrivals_max),
             suspicion: self.suspicion.or(other.suspicion),
             serve_alone_after: self.serve_alone_after.or(other.serve_alone_after),
             drift_max: self.drift_max.or(other.drift_max),
@@ -216,6 +222,7 @@ impl ServeOptions {
             body_cache: size(self.body_cache, "body_cache", BODY_CACHE)?,
             sends_max: size(self.sends_max, "sends_max", 256 * MIB)?,
             clients_max: self.clients_max.unwrap_or(4096),
+            arrivals_max: self.arrivals_max.unwrap_or(ARRIVALS_MAX),
         };
         Ok(ServeConfig {
             data: self.data.ok_or(ConfigError::Missing("data"))?,
@@ -341,6 +348,8 @@ const STORE_CACHE: usize = 16 * MIB;
 /// What is under way between arrival and delivery: half a second of 1 KiB messages at 25,000 per
 /// second. Larger ones made no difference in throughput that could be measured.
 const BODY_CACHE: usize = 12 * MIB;
+/// A handshake is about a millisecond of work, so one address takes a fifth of a core at most.
+const ARRIVALS_MAX: NonZeroU32 = NonZeroU32::new(200).expect("it is not zero");
 /// As in the core's configuration: it travels in gossip, which has little room.
 const ZONE_LENGTH_MAX: usize = 64;
 /// More than anybody lists; each is dialled while the node is alone.
@@ -394,6 +403,7 @@ mod tests {
             "suspicion = \"0s\"",
             "advertise = \"0.0.0.0:7400\"",
             "clients_max = -1",
+            "arrivals_max = 0",
         ] {
             assert!(load(&format!("{FILE}\n{line}"), ServeOptions::default()).is_err(), "{line}");
         }

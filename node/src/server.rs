@@ -107,6 +107,7 @@ impl Server {
             urgent: urgent_in.clone(),
             own: own_told,
             clients_max: config.limits.clients_max,
+            arrivals_max: config.limits.arrivals_max,
         })?;
         let driver = Driver {
             config: core,

@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -81,6 +82,9 @@ struct Limits {
     /// Connections of clients [default: 4096]
     #[arg(long, value_name = "N", env = "GAGGLE_CLIENTS_MAX")]
     clients_max: Option<usize>,
+    /// Connections per second from one address; five times as many at once [default: 200]
+    #[arg(long, value_name = "N", env = "GAGGLE_ARRIVALS_MAX")]
+    arrivals_max: Option<NonZeroU32>,
     /// How long a silent node is suspected before it is down [default: 900ms]
     #[arg(long, value_name = "DURATION", env = "GAGGLE_SUSPICION", value_parser = span)]
     suspicion: Option<Span>,
@@ -118,6 +122,7 @@ impl Args {
             body_cache: self.limits.body_cache,
             sends_max: self.limits.sends_max,
             clients_max: self.limits.clients_max,
+            arrivals_max: self.limits.arrivals_max,
             suspicion: self.limits.suspicion,
             serve_alone_after: self.limits.serve_alone_after,
             drift_max: self.limits.drift_max,

@@ -35,11 +35,13 @@ pub enum Close {
     Replaced,
     /// The connection is not wanted (any more), or the other end should not have dialled.
     NotWanted,
+    /// Too many connections came from one address in too short a time.
+    TooOften,
 }
 
 impl Close {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Stopping,
         Self::NotAllowed,
         Self::NoHello,
@@ -52,6 +54,7 @@ impl Close {
         Self::StoreFailed,
         Self::Replaced,
         Self::NotWanted,
+        Self::TooOften,
     ];
 
     /// The number that the other end sees.
@@ -76,6 +79,7 @@ impl Close {
             Self::StoreFailed => "the store failed, outcomes are unknown",
             Self::Replaced => "replaced by a newer connection",
             Self::NotWanted => "not wanted",
+            Self::TooOften => "too many connections from one address",
         }
     }
 }

@@ -70,7 +70,6 @@ pub(crate) async fn serve(network: Arc<Network>, connection: Connection, deadlin
         network.closes.close(&connection, Close::TooMany);
         return;
     };
-    connection.set_receive_window(window(&network));
     let hello = match timeout_at(deadline, hello(&connection)).await {
         Ok(Ok(hello)) => hello,
         Ok(Err(why)) => {
@@ -82,6 +81,7 @@ pub(crate) async fn serve(network: Arc<Network>, connection: Connection, deadlin
             return;
         }
     };
+    connection.set_receive_window(window(&network));
     let client = ClientId(network.next_id());
     let pile = Pile::new(PILE_MAX);
     let door = Visit { network, connection, client, pile, tasks: JoinSet::new() };

@@ -12,6 +12,7 @@
 //! What it does not do: it decides nothing about messages; what it reads is parsed and handed to
 //! the driver.
 
+mod callers;
 pub mod close;
 pub(crate) mod corridor;
 pub(crate) mod door;
@@ -26,16 +27,18 @@ pub(crate) mod transport;
 
 pub use transport::NetError;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use gaggle_core::envelope::PeerHello;
 use gaggle_wire::NodeId;
-use quinn::{Endpoint, Incoming, TokioRuntime, VarInt};
+use quinn::{ConnectionError, Endpoint, Incoming, TokioRuntime, VarInt};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout_at};
 
 use crate::driver::input::{Input, Urgent};
+use callers::Callers;
 use close::{Close, Closes};
 use gossip::Gossip;
 use intake::Intake;
@@ -71,6 +74,7 @@ pub(crate) struct Network {
     pub(crate) writers: Writers,
     pub(crate) intake: Intake,
     handshakes: Arc<AtomicUsize>,
+    callers: Callers,
     closing: AtomicBool,
     ids: AtomicU64,
 }
@@ -85,6 +89,7 @@ pub(crate) struct NetworkParts {
     pub(crate) urgent: mpsc::Sender<Urgent>,
     pub(crate) own: watch::Receiver<Option<Own>>,
     pub(crate) clients_max: usize,
+    pub(crate) arrivals_max: NonZeroU32,
 }
 
 impl Network {
@@ -116,6 +121,7 @@ impl Network {
             writers: Writers::default(),
             intake: Intake::new(),
             handshakes: Arc::default(),
+            callers: Callers::new(parts.arrivals_max),
             closing: AtomicBool::new(false),
             ids: AtomicU64::new(1),
         }))
@@ -125,12 +131,17 @@ impl Network {
     pub(crate) async fn accept(self: Arc<Self>) {
         while let Some(incoming) = self.endpoint.accept().await {
             let under_way = self.handshakes.load(Ordering::Relaxed);
+            let address = incoming.remote_address().ip();
+            let is_proven = incoming.remote_address_validated();
             if under_way >= HANDSHAKES_MAX {
                 self.closes.count(Close::TooMany);
                 incoming.refuse();
-            } else if under_way >= RETRY_ABOVE && !incoming.remote_address_validated() {
+            } else if !is_proven && (under_way >= RETRY_ABOVE || self.callers.is_barred(address)) {
                 // Whoever does not receive at the address it claims costs us nothing.
                 let _ = incoming.retry();
+            } else if is_proven && !self.callers.may_come(address) {
+                self.closes.count(Close::TooOften);
+                incoming.refuse();
             } else if let Some(place) = door::Place::take(&self.handshakes, HANDSHAKES_MAX) {
                 tokio::spawn(Arc::clone(&self).admit(incoming, place));
             }
@@ -174,11 +185,16 @@ impl Network {
 
     async fn admit(self: Arc<Self>, incoming: Incoming, place: door::Place) {
         let deadline = Instant::now() + door::HELLO_WITHIN;
+        let address = incoming.remote_address().ip();
+        let was_proven = incoming.remote_address_validated();
         let Ok(connecting) = incoming.accept() else { return };
         let connection = match timeout_at(deadline, connecting).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a handshake failed");
+                if is_of_certificate(&error) {
+                    self.callers.failed(address);
+                }
                 return;
             }
             Err(_) => {
@@ -187,6 +203,10 @@ impl Network {
             }
         };
         drop(place);
+        if !was_proven && !self.callers.may_come(address) {
+            self.closes.close(&connection, Close::TooOften);
+            return;
+        }
         match self.credentials.peer_of(&connection) {
             Ok(Peer::Client(_)) => door::serve(self, connection, deadline).await,
             Ok(Peer::Node(node)) => {
@@ -195,12 +215,23 @@ impl Network {
             }
             Err(error) => {
                 tracing::info!(%error, peer = %connection.remote_address(), "not let in");
+                self.callers.failed(address);
                 self.closes.close(&connection, Close::NotAllowed);
             }
         }
     }
 }
 
+/// Whether a handshake failed by what the other end showed. It shows it only once it has proven
+/// its address, so nobody can make others fail. The alerts are those of RFC 8446, 6.2.
+fn is_of_certificate(error: &ConnectionError) -> bool {
+    let ConnectionError::TransportError(error) = error else { return false };
+    let alert = u64::from(error.code).checked_sub(CRYPTO_ERRORS);
+    matches!(alert, Some(42..=46 | 48 | 49 | 51 | 116))
+}
+
+/// Where the codes of QUIC begin that carry an alert of TLS (RFC 9001, 4.8).
+const CRYPTO_ERRORS: u64 = 0x100;
 /// Handshakes under way, at most: each is some milliseconds of work and some KiB.
 const HANDSHAKES_MAX: usize = 512;
 /// Above so many handshakes under way the address must be proven first.

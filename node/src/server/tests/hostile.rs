@@ -1,19 +1,27 @@
 //! Clients that do not behave: each is closed with a reason, and nobody else notices.
 
+use std::net::Ipv4Addr;
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gaggle_client::Client;
+use gaggle_client::tls::{self, CredentialPaths};
 use gaggle_wire::frame;
 use gaggle_wire::{
     Attempt, Message, ProcessId, QueueId, Refusal, Request, RequestFrame, Response, SettingsChange,
     Stamp, VERSION,
 };
 
-use super::raw::{Raw, closed, code, dial, hello, unique};
+use quinn::ConnectionError;
+
+use super::raw::{Raw, closed, code, dial, dial_from, hello, unique};
 use super::*;
 use crate::net::close::Close;
 use crate::net::tls::PEER_ALPN;
+
+/// Another address of the loopback than that of all others.
+const HASTY: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// A client that behaves is served while `others` misbehave.
 async fn still_serves(house: &House, server: &Server) {
@@ -173,6 +181,59 @@ async fn there_are_no_more_clients_than_there_may_be() {
     let second = Raw::dial(&house, &server).await;
     assert_eq!(second.closed().await, code(Close::TooMany));
     drop(first);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn who_comes_too_often_is_kept_out_and_other_addresses_are_not() {
+    let house = House::new();
+    let mut config = house.config(1, &[]);
+    config.limits.arrivals_max = NonZeroU32::MIN;
+    let server = Server::start(config).await.unwrap();
+    let credentials = house.credentials("hasty");
+    let mut tries = 0;
+    let refused = loop {
+        tries += 1;
+        match dial_from(HASTY, &credentials, &server, tls::ALPN).await {
+            Ok(_) => assert!(tries < 100, "one per second may come, and five at once"),
+            Err(refused) => break refused,
+        }
+    };
+    assert!(tries > 5);
+    assert!(matches!(refused, ConnectionError::ConnectionClosed(_)), "{refused}");
+    assert!(server.closes().of(Close::TooOften) > 0);
+    still_serves(&house, &server).await;
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn who_cannot_show_who_it_is_may_not_try_for_ever() {
+    let (house, other) = (House::new(), House::new());
+    let server = house.start(1, &[]).await;
+    let well = house.credentials("well");
+    let name = ClientName::parse("foreign").unwrap();
+    let foreign = cert::client(other.path(), &name).unwrap();
+    let trusted = house.path().join("ca.pem");
+    let foreign = Credentials::load(&CredentialPaths { ca: trusted, ..foreign }).unwrap();
+    let mut failed = 0;
+    let refused = loop {
+        // A certificate of another authority, and one that does not open the corridor.
+        let (credentials, alpn) =
+            if failed % 2 == 0 { (&foreign, tls::ALPN) } else { (&well, PEER_ALPN) };
+        match dial_from(HASTY, credentials, &server, alpn).await {
+            Ok((_endpoint, connection)) => {
+                connection.closed().await;
+                failed += 1;
+                assert!(failed < 100, "one per second may fail, and twenty at once");
+            }
+            Err(refused) => break refused,
+        }
+    };
+    assert!(failed > 20);
+    assert!(matches!(refused, ConnectionError::ConnectionClosed(_)), "{refused}");
+    assert!(server.closes().of(Close::TooOften) > 0);
+    assert!(dial_from(HASTY, &well, &server, tls::ALPN).await.is_err(), "not even with a good one");
+    still_serves(&house, &server).await;
     server.stop().await.unwrap();
 }
 

@@ -24,15 +24,25 @@ pub(super) struct Raw {
 
 pub(super) async fn dial(house: &House, server: &Server, alpn: &[u8]) -> (Endpoint, Connection) {
     let credentials = house.credentials(&format!("raw-{}", unique()));
-    let endpoint = Endpoint::client(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+    dial_from(Ipv4Addr::LOCALHOST, &credentials, server, alpn).await.unwrap()
+}
+
+/// As [`dial`], from this address of the loopback and with these credentials.
+pub(super) async fn dial_from(
+    own: Ipv4Addr,
+    credentials: &Credentials,
+    server: &Server,
+    alpn: &[u8],
+) -> Result<(Endpoint, Connection), ConnectionError> {
+    let endpoint = Endpoint::client(SocketAddr::from((own, 0))).unwrap();
     let mut config = credentials.client_config(alpn).unwrap();
     let mut transport = quinn::TransportConfig::default();
     transport.keep_alive_interval(Some(Duration::from_millis(100)));
     config.transport_config(Arc::new(transport));
     let address = server.addresses().listen;
     let name = credentials.server_name();
-    let connection = endpoint.connect_with(config, address, &name).unwrap().await.unwrap();
-    (endpoint, connection)
+    let connection = endpoint.connect_with(config, address, &name).unwrap().await?;
+    Ok((endpoint, connection))
 }
 
 pub(super) fn unique() -> usize {
