@@ -44,6 +44,11 @@ pub struct Options {
     /// See [`Config::resend_window`].
     #[serde(with = "millis")]
     pub resend_window: Duration,
+    /// See [`Config::replace_after`].
+    #[serde(with = "millis")]
+    pub replace_after: Duration,
+    /// See [`Config::replace_rate`].
+    pub replace_rate: u64,
     /// See [`Config::window_max`].
     pub window_max: usize,
     /// See [`Config::page_rows`].
@@ -66,6 +71,8 @@ impl Options {
             suspicion: Duration::from_millis(900),
             serve_alone_after: Duration::from_secs(10),
             resend_window: Duration::from_mins(2),
+            replace_after: Duration::from_mins(15),
+            replace_rate: 8 * 1024 * 1024,
             window_max: 4096,
             page_rows: 1000,
         }
@@ -79,6 +86,8 @@ impl Options {
         config.suspicion = self.suspicion;
         config.serve_alone_after = self.serve_alone_after;
         config.resend_window = self.resend_window;
+        config.replace_after = self.replace_after;
+        config.replace_rate = self.replace_rate;
         config.window_max = self.window_max;
         config.page_rows = self.page_rows;
         config

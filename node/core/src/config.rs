@@ -43,6 +43,12 @@ pub struct Config {
     pub open_after: Duration,
     /// How old a lease is before the other holders are told: most deliveries end sooner.
     pub tell_leases_after: Duration,
+    /// How long a host is away before what it held gets one more holder: longer than a restart
+    /// or an update of a machine takes, which need no copying.
+    pub replace_after: Duration,
+    /// Bytes per second that are copied to new holders: below what a disk and a network give,
+    /// so that sends and receives go first.
+    pub replace_rate: u64,
     /// Messages of a partition that are kept in memory ahead of delivery, at most.
     pub window_max: usize,
     /// Rows that are read in one go.
@@ -74,6 +80,8 @@ impl Config {
             resend_window: Duration::from_mins(2),
             open_after: Duration::from_secs(1),
             tell_leases_after: Duration::from_millis(200),
+            replace_after: Duration::from_mins(15),
+            replace_rate: 8 * 1024 * 1024,
             window_max: 4096,
             page_rows: 1000,
             in_flight_max: 120_000,

@@ -17,6 +17,7 @@ mod loading;
 mod opening;
 mod peeking;
 mod receiving;
+mod replacing;
 mod requests;
 mod sending;
 mod status;
@@ -40,6 +41,7 @@ use crate::calls::{Batch, Calls};
 use crate::clock::{Calendar, Clock};
 use crate::config::Config;
 use crate::custody::burial::Burials;
+use crate::custody::replacing::Replacing;
 use crate::custody::sending::Sending;
 use crate::effect::{Effect, Effects, Stop};
 use crate::envelope::{Envelope, PEER_VERSION, PeerHello};
@@ -72,6 +74,7 @@ pub struct Node {
     partitions: BTreeMap<PartitionId, Partition>,
     sends: Sends,
     burials: Burials,
+    replacing: Replacing,
     reception: Reception,
     desk: Desk,
 }
@@ -326,6 +329,7 @@ impl Node {
             Timer::Partition(queue, partition) => {
                 self.partition_due(now, (queue, partition), effects);
             }
+            Timer::Replace => self.replace_on(now, effects),
             Timer::Deadlines => self.deadlines(now, effects),
             Timer::ServeAlone => {
                 let patience = self.config.serve_alone_after;

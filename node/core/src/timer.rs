@@ -19,6 +19,8 @@ pub(crate) enum Timer {
     Bulk,
     /// When a lease of a partition may have expired, or a delayed message may be due.
     Partition(QueueId, u16),
+    /// When the next batch may be copied to a new holder.
+    Replace,
     /// When a request may have waited long enough.
     Deadlines,
     /// When a started node stops waiting for the members it remembers.

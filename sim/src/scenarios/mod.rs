@@ -5,5 +5,6 @@ mod deleting;
 mod flow;
 mod forming;
 mod leases;
+mod repair;
 mod restart;
 mod support;

@@ -255,11 +255,6 @@ impl Known {
         self.processes.values().map(|known| known.held.size()).sum()
     }
 
-    /// What is held here, by process.
-    pub(crate) fn held(&self) -> impl Iterator<Item = (ProcessId, &Ranges)> {
-        self.processes.iter().map(|(process, known)| (*process, &known.held))
-    }
-
     /// What is known of one process.
     pub(crate) fn of(&self, process: ProcessId) -> Option<&OfProcess> {
         self.processes.get(&process)

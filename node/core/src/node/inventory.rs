@@ -197,7 +197,7 @@ impl Node {
         }
     }
 
-    /// Notes what a home host lacks and this node holds, of these ids or of all.
+    /// Notes what a host lacks that should have it and this node holds, of these ids or of all.
     fn give_lacking(
         &mut self,
         peer: NodeId,
@@ -206,19 +206,16 @@ impl Node {
         only: Option<&Numbers>,
     ) {
         let Some(partition) = self.partitions.get(&id) else { return };
-        if self.table.live(id.0).is_none() || !self.homes(id).contains(&peer) {
+        if self.table.live(id.0).is_none() {
             return;
         }
         let mut lacking: Numbers = Vec::new();
-        for (process, held) in partition.known.held() {
+        for (process, mut lacks) in partition.lists.held_for(peer) {
             let named = inventory.processes.iter().find(|(of, ..)| *of == process);
-            let mut lacks = match only {
-                None => held.clone(),
-                Some(only) => only
-                    .iter()
-                    .find(|(of, _)| *of == process)
-                    .map_or_else(Ranges::default, |(_, numbers)| held.intersection(numbers)),
-            };
+            if let Some(only) = only {
+                let asked = only.iter().find(|(of, _)| *of == process);
+                lacks = asked.map_or_else(Ranges::default, |(_, asked)| lacks.intersection(asked));
+            }
             if let Some((_, theirs, gone)) = named {
                 lacks.subtract(theirs);
                 lacks.subtract(gone);

@@ -119,6 +119,7 @@ impl Node {
         self.sends.settled.remove(&peer);
         self.sends.lacking.remove(&peer);
         self.sends_lost(now, peer, effects);
+        self.move_lost(now, peer, effects);
         for batch in self.burials.lost(peer) {
             self.delete_over(now, batch, effects);
         }

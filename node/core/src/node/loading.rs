@@ -47,6 +47,8 @@ pub(super) enum Load {
     Lists(PartitionId, Numbers),
     /// Old copies that nobody else has.
     Orphans(PartitionId, Numbers),
+    /// Messages that may need one more holder.
+    Replace(PartitionId),
     /// Messages whose ids came again.
     Twins(Box<Twins>),
 }
@@ -141,6 +143,7 @@ impl Node {
                 }
             }
             Load::Sweep(id) => self.swept(id, (rows, end), effects),
+            Load::Replace(id) => self.replace_read(now, id, (rows, end), effects),
             Load::Twins(twins) => {
                 let (rows, _) = self.stored(rows, end);
                 self.twins_read(now, *twins, (rows, end), effects);
@@ -154,7 +157,11 @@ impl Node {
 
     /// The messages of a page with their counts, and the last stamp in it. A page that may end
     /// between a message and its count leaves the message to the next page.
-    fn stored(&mut self, rows: Vec<Row>, end: ScanEnd) -> (Vec<StoredRow>, Option<Stamp>) {
+    pub(super) fn stored(
+        &mut self,
+        rows: Vec<Row>,
+        end: ScanEnd,
+    ) -> (Vec<StoredRow>, Option<Stamp>) {
         let mut stored: Vec<StoredRow> = Vec::with_capacity(rows.len());
         let mut last = None;
         let torn = end == ScanEnd::More && rows.len() > 1;
@@ -343,13 +350,15 @@ impl Node {
         let (mut batches, mut items, mut bytes) = (Vec::new(), Vec::new(), 0);
         for StoredRow { key, message, .. } in stored {
             let Some(partition) = self.partitions.get(&id) else { break };
-            let MessageRecord { label, accepted, holders } = message;
+            let MessageRecord { label, accepted, .. } = message;
             let process = key.stamp.process;
             let lacks = lacking.iter().any(|(of, n)| *of == process && n.contains(label.number));
             let held = partition.known.seen(process, label.number) == Seen::Held;
             let doubtful = accepted.time < rule.aged_before
                 && partition.known.is_unsettled(process, label.number)
                 && !rule.lone;
+            let list = partition.lists.of(process, label.number);
+            let holders = list.map_or(&[][..], |list| partition.holders(list)).to_vec();
             if !lacks || !held || !holders.contains(&peer) {
                 continue;
             }
@@ -474,7 +483,7 @@ impl Node {
     }
 }
 
-fn range_after(id: PartitionId, after: Option<Stamp>) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn range_after(id: PartitionId, after: Option<Stamp>) -> (Vec<u8>, Vec<u8>) {
     match after {
         None => messages(id.0, id.1),
         Some(after) => messages_after(id.0, id.1, after),

@@ -18,6 +18,7 @@ use crate::clock::{Calendar, Clock};
 use crate::config::Config;
 use crate::custody::burial::{BlockRecord, Burials};
 use crate::custody::known::SettledRecord;
+use crate::custody::replacing::Replacing;
 use crate::effect::Effects;
 use crate::event::Surroundings;
 use crate::ledger::key::meta;
@@ -172,6 +173,7 @@ impl Node {
             partitions: opened.partitions,
             sends: Sends::default(),
             burials: opened.burials,
+            replacing: Replacing::default(),
             reception: Reception::default(),
             desk: Desk::default(),
             config,

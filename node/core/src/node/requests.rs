@@ -305,7 +305,7 @@ impl Node {
                 self.peeked(now, peer, (call, deliveries), effects);
             }
             Envelope::AskStatus { call } => {
-                let (report, queues) = (Box::new(self.report()), self.counts(now));
+                let (report, queues) = (Box::new(self.report(now)), self.counts(now));
                 self.say(peer, Envelope::StatusTold { call, report, queues }, effects);
             }
             Envelope::StatusTold { call, report, queues } => {

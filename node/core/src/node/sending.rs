@@ -138,7 +138,7 @@ impl Node {
         ranking
     }
 
-    fn ranking(&self, id: PartitionId) -> Vec<NodeId> {
+    pub(super) fn ranking(&self, id: PartitionId) -> Vec<NodeId> {
         let view = self.membership.view();
         let nodes = view.iter().map(|(node, member)| (node, member.zone.as_str()));
         rendezvous::homes(Slot::of(id.0, id.1), nodes)
@@ -289,7 +289,10 @@ impl Node {
         (batch, exceptions): (u64, &[(u32, CopyException)]),
         effects: &mut Effects,
     ) {
-        let Some(sending) = self.sends.under_way.get_mut(&batch) else { return };
+        let Some(sending) = self.sends.under_way.get_mut(&batch) else {
+            self.moved(now, peer, (batch, exceptions), effects);
+            return;
+        };
         if exceptions.iter().any(|(_, exception)| matches!(exception, CopyException::Purged(_))) {
             // A purge that this node does not know of yet overtook the batch. Its table entry
             // comes; the client sends again, and it is accepted above the purge.
@@ -326,6 +329,8 @@ impl Node {
         if let Some(sending) = self.sends.under_way.get_mut(&batch) {
             sending.relisted_by(peer, version);
             self.judge_send(now, batch, effects);
+        } else {
+            self.move_listed(peer, batch, effects);
         }
     }
 

@@ -60,7 +60,16 @@ impl Node {
     }
 
     /// What this node says of itself.
-    pub(super) fn report(&self) -> NodeReport {
+    pub(super) fn report(&self, now: Now) -> NodeReport {
+        let (few, left, seconds) = self.under_replicated(now);
+        let figures = [
+            ("clock_sick", u64::from(self.calendar.is_sick())),
+            ("tombstone_blocks", self.burials.count() as u64),
+            ("under_replicated", few),
+            ("to_be_replaced", left),
+            ("to_be_replaced_seconds", seconds),
+        ];
+        let counters = self.run.counters.iter().map(|(name, count)| (*name, *count));
         NodeReport {
             age_ms: 0,
             boot: self.run.boot,
@@ -69,15 +78,9 @@ impl Node {
             clock_offset_ns: None,
             disk_bytes: self.run.measured.disk_bytes,
             socket_buffer_bytes: self.run.measured.socket_buffer_bytes,
-            counters: self
-                .run
-                .counters
-                .iter()
-                .map(|(name, count)| ((*name).to_owned(), *count))
-                .chain([
-                    ("clock_sick".to_owned(), u64::from(self.calendar.is_sick())),
-                    ("tombstone_blocks".to_owned(), self.burials.count() as u64),
-                ])
+            counters: counters
+                .chain(figures)
+                .map(|(name, count)| (name.to_owned(), count))
                 .collect(),
         }
     }
@@ -106,7 +109,7 @@ impl Node {
     /// The cluster as this node and those who answered see it.
     pub(super) fn status(&self, now: Now, answered: &BTreeSet<NodeId>) -> Status {
         let me = self.config.node;
-        let own = Told { report: self.report(), queues: self.counts(now), at: now.mono };
+        let own = Told { report: self.report(now), queues: self.counts(now), at: now.mono };
         let told = self.desk.told.iter().map(|(node, told)| (*node, told.aged(now)));
         let told: BTreeMap<NodeId, Told> = told.chain([(me, own)]).collect();
         let is_here = |node: NodeId| node == me || answered.contains(&node);

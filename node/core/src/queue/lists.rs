@@ -99,6 +99,23 @@ impl Lists {
         used.flat_map(|list| list.nodes.iter().copied()).collect()
     }
 
+    /// What is here that this node should have as well.
+    pub(crate) fn held_for(&self, node: NodeId) -> BTreeMap<ProcessId, Ranges> {
+        let mut numbers: BTreeMap<ProcessId, Ranges> = BTreeMap::new();
+        for list in self.lists.iter().filter(|list| list.nodes.contains(&node)) {
+            for (process, held) in &list.held {
+                numbers.entry(*process).or_default().merge(held);
+            }
+        }
+        numbers
+    }
+
+    /// Lists under which anything is that this node hands out, with the messages under them.
+    pub(crate) fn served(&self) -> impl Iterator<Item = (&[NodeId], &BTreeMap<ProcessId, Ranges>)> {
+        let served = self.lists.iter().filter(|list| list.serves && !list.held.is_empty());
+        served.map(|list| (&list.nodes[..], &list.held))
+    }
+
     /// Lists with the messages under them: of these messages, or of all that are not under this
     /// one list.
     pub(crate) fn told(&self, which: Told<'_>) -> Vec<(Vec<NodeId>, Numbers)> {

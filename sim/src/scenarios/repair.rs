@@ -1,0 +1,155 @@
+//! Hosts that stay away, copies that rot or vanish: what others hold makes up for it.
+
+use gaggle_wire::{DeliveryLabel, QueueDescription};
+
+use super::support::{
+    MS, SECOND, create, delete, drained, formed_of, labels, one_partition, received, sent,
+};
+use crate::World;
+use crate::options::Options;
+use crate::oracle::Weather;
+
+const COUNT: usize = 300;
+
+/// Five nodes, of which three hold some messages; and which three.
+fn three_of_five(seed: u64, rate: u64) -> (World, QueueDescription, Vec<usize>) {
+    let mut options = Options::calm(5, seed);
+    options.replace_after = std::time::Duration::from_secs(2);
+    options.replace_rate = rate;
+    options.resend_window = std::time::Duration::from_secs(5);
+    options.page_rows = 40;
+    let mut world = formed_of(options);
+    let queue = create(&mut world, one_partition());
+    let all = labels(&world, 7, 1, COUNT as u64);
+    sent(&mut world, 0, &queue, &all);
+    world.run(100 * MS);
+    let holders = holders(&world);
+    assert_eq!(holders.len(), 3);
+    (world, queue, holders)
+}
+
+/// Nodes that are up and hold anything.
+fn holders(world: &World) -> Vec<usize> {
+    (0..5).filter(|at| world.is_up(*at) && world.stored(*at) > 0).collect()
+}
+
+/// Copies at nodes that are up.
+fn copies(world: &World) -> usize {
+    (0..5).filter(|at| world.is_up(*at)).map(|at| world.stored(at)).sum()
+}
+
+fn up(world: &World) -> usize {
+    (0..5).find(|at| world.is_up(*at)).unwrap()
+}
+
+fn receipts(came: &[DeliveryLabel]) -> Vec<gaggle_wire::Receipt> {
+    came.iter().map(|delivery| delivery.receipt.clone()).collect()
+}
+
+fn all_received(world: &mut World, node: usize) -> Vec<DeliveryLabel> {
+    let mut came = Vec::new();
+    while came.len() < COUNT {
+        came.extend(received(world, node, 1000));
+    }
+    came
+}
+
+/// Nobody has anything left of any message.
+fn forgotten(world: &World) -> bool {
+    (0..5).all(|at| world.leftovers(at).is_empty())
+}
+
+#[test]
+fn who_stays_away_is_made_up_for_and_then_a_second_death_loses_nothing() {
+    let (mut world, _, holders) = three_of_five(81, 1_000_000);
+    world.crash(holders[1]);
+    world.run(SECOND);
+    assert_eq!(copies(&world), 2 * COUNT, "a restart needs no copying");
+    assert!(world.run_until(20 * SECOND, |world| copies(world) == 3 * COUNT), "P1");
+    world.crash(holders[0]);
+    assert!(world.run_until(20 * SECOND, |world| copies(world) == 3 * COUNT), "P1");
+    world.crash(holders[2]);
+    world.run(10 * SECOND);
+    let node = up(&world);
+    assert_eq!(drained(&mut world, node).len(), COUNT, "P1: none of the first three is there");
+}
+
+#[test]
+fn who_returns_after_it_was_made_up_for_brings_no_duplicates_and_nothing_deleted() {
+    let (mut world, _, holders) = three_of_five(82, 1_000_000);
+    world.crash(holders[1]);
+    assert!(world.run_until(20 * SECOND, |world| copies(world) == 3 * COUNT));
+    let node = up(&world);
+    let came = all_received(&mut world, node);
+    delete(&mut world, node, receipts(&came[..COUNT / 2]));
+    world.start(holders[1]);
+    assert!(world.run_until(30 * SECOND, |world| world.is_whole(5)));
+    world.run(30 * SECOND);
+    assert_eq!(copies(&world), 4 * COUNT / 2, "P4: and nobody is struck from a list");
+    let mut left = drained(&mut world, node);
+    left.sort_unstable();
+    let expected: Vec<u64> = came[COUNT / 2..].iter().map(|d| d.label.number).collect();
+    assert_eq!(left, expected, "P3, P4");
+    assert!(world.run_until(60 * SECOND, forgotten), "L5");
+}
+
+#[test]
+fn what_is_deleted_while_it_is_copied_stays_deleted() {
+    for seed in 100..130 {
+        let (mut world, _, holders) = three_of_five(seed, 40_000);
+        let node = up(&world);
+        let came = all_received(&mut world, node);
+        world.crash(holders[1]);
+        assert!(world.run_until(20 * SECOND, |world| copies(world) > 2 * COUNT));
+        world.run((seed - 100) * 29 * MS);
+        let node = up(&world);
+        for some in came.chunks(37) {
+            delete(&mut world, node, receipts(some));
+        }
+        world.oracle.weather = Weather::Healed(world.now());
+        world.run(5 * SECOND);
+        assert_eq!(copies(&world), 0, "P4, seed {seed}");
+        world.start(holders[1]);
+        world.run(30 * SECOND);
+        assert_eq!(drained(&mut world, node), [0; 0], "P4");
+        assert!(world.run_until(60 * SECOND, forgotten), "L5");
+    }
+}
+
+#[test]
+fn a_new_holder_that_dies_in_the_middle_is_made_up_for_as_well() {
+    let (mut world, _, holders) = three_of_five(83, 20_000);
+    world.crash(holders[1]);
+    let started = |world: &World| copies(world) > 2 * COUNT;
+    assert!(world.run_until(20 * SECOND, started));
+    let new = (0..5).find(|at| !holders.contains(at) && world.stored(*at) > 0).unwrap();
+    world.crash(new);
+    assert!(world.run_until(60 * SECOND, |world| copies(world) == 3 * COUNT));
+    world.start(holders[1]);
+    world.start(new);
+    assert!(world.run_until(30 * SECOND, |world| world.is_whole(5)));
+    let lists_hold = |world: &World| world.stored(new) >= world.stored(holders[1]).min(1);
+    assert!(world.run_until(10 * SECOND, lists_hold));
+    assert_eq!(drained(&mut world, new).len(), COUNT);
+}
+
+#[test]
+fn copies_go_no_faster_than_they_may_and_what_is_left_is_told() {
+    let rate = 10_000;
+    let (mut world, _, holders) = three_of_five(84, rate);
+    let victim = holders.iter().copied().find(|at| *at != 0).unwrap();
+    world.crash(victim);
+    let began = |world: &World| copies(world) > 2 * COUNT;
+    assert!(world.run_until(20 * SECOND, began));
+    let (start, first) = (world.now(), copies(&world));
+    assert!(world.counted("to_be_replaced") > 0 && world.counted("under_replicated") > 0);
+    let told = world.counted("to_be_replaced_seconds");
+    assert!(world.run_until(60 * SECOND, |world| copies(world) == 3 * COUNT));
+    let seconds = (world.now() - start) / SECOND;
+    let bytes = (copies(&world) - first) as u64 * 128;
+    assert!(bytes <= rate * (seconds + 1), "{bytes} bytes in {seconds} s");
+    assert!(told.abs_diff(seconds) <= 2, "{told} s were told, and it took {seconds} s");
+    world.run(SECOND);
+    assert_eq!(world.counted("to_be_replaced"), 0);
+    assert_eq!(world.counted("copies_replaced"), COUNT as u64);
+}
