@@ -93,7 +93,7 @@ impl Lone {
         for effect in effects.drain().collect::<Vec<_>>() {
             match effect {
                 Effect::Write(write) => self.write(write),
-                Effect::Load { load, from, to, limit } => {
+                Effect::Load { load, from, to, limit, .. } => {
                     let mut range = self.rows.range(from..to);
                     let row = |(key, value): (&Vec<u8>, &Vec<u8>)| Row {
                         key: key.clone(),

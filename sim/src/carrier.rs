@@ -27,7 +27,7 @@ impl World {
                 self.dial_wishes(at);
             }
             Effect::CloseLink(link) => self.close(at, link),
-            Effect::Load { load, from, to, limit } => {
+            Effect::Load { load, from, to, limit, .. } => {
                 let process = &self.processes[at];
                 let life = process.life;
                 let (rows, end) = process.disk.read(&from, &to, limit);

@@ -107,6 +107,18 @@ impl Disk {
         (rows, end)
     }
 
+    /// Rows of messages vanish from the platter, as if they had never been written: those at these
+    /// places. The process that runs on the disk knows nothing of it.
+    pub(crate) fn vanish(&mut self, places: &[usize]) {
+        let keys = self.durable.keys().filter(|key| MessageKey::is_message(key)).enumerate();
+        let keys: Vec<Vec<u8>> =
+            keys.filter(|(at, _)| places.contains(at)).map(|(_, key)| key.clone()).collect();
+        for key in keys {
+            self.durable.remove(&key);
+            self.live.remove(&key);
+        }
+    }
+
     /// Whether a message lies here or is about to.
     pub(crate) fn has(&self, key: MessageKey) -> bool {
         self.live.contains_key(&key.encode())

@@ -120,6 +120,12 @@ impl World {
         self.processes[at].disk.wipe();
     }
 
+    /// Rows of messages vanish from a disk, be its node up: those at these places.
+    pub fn vanish(&mut self, at: usize, places: &[usize]) {
+        self.report.line(self.now, format_args!("vanish {} {places:?}", at + 1));
+        self.processes[at].disk.vanish(places);
+    }
+
     /// Stops a process for some time, as a debugger or a loaded machine does.
     pub fn pause(&mut self, at: usize, nanos: u64) {
         let process = &mut self.processes[at];

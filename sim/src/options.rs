@@ -49,6 +49,11 @@ pub struct Options {
     pub replace_after: Duration,
     /// See [`Config::replace_rate`].
     pub replace_rate: u64,
+    /// See [`Config::scrub_rate`].
+    pub scrub_rate: u64,
+    /// See [`Config::scrub_every`].
+    #[serde(with = "millis")]
+    pub scrub_every: Duration,
     /// See [`Config::window_max`].
     pub window_max: usize,
     /// See [`Config::page_rows`].
@@ -73,6 +78,8 @@ impl Options {
             resend_window: Duration::from_mins(2),
             replace_after: Duration::from_mins(15),
             replace_rate: 8 * 1024 * 1024,
+            scrub_rate: 4 * 1024 * 1024,
+            scrub_every: Duration::from_hours(24),
             window_max: 4096,
             page_rows: 1000,
         }
@@ -88,6 +95,8 @@ impl Options {
         config.resend_window = self.resend_window;
         config.replace_after = self.replace_after;
         config.replace_rate = self.replace_rate;
+        config.scrub_rate = self.scrub_rate;
+        config.scrub_every = self.scrub_every;
         config.window_max = self.window_max;
         config.page_rows = self.page_rows;
         config

@@ -99,7 +99,7 @@ impl Shrink<'_> {
     /// One thing after the other as in a calm cluster.
     fn options(&mut self) {
         let calm = Options::calm(self.best.options.nodes, self.best.options.seed);
-        let resets: [Reset; 12] = [
+        let resets: [Reset; 13] = [
             ("its delay", |to, calm| to.delay = calm.delay),
             ("its commits", |to, calm| to.commit = calm.commit),
             ("its reads", |to, calm| to.read = calm.read),
@@ -110,6 +110,7 @@ impl Shrink<'_> {
             ("its resend window", |to, calm| to.resend_window = calm.resend_window),
             ("its haste to replace", |to, calm| to.replace_after = calm.replace_after),
             ("its slow copying", |to, calm| to.replace_rate = calm.replace_rate),
+            ("its scrub", |to, calm| to.scrub_every = calm.scrub_every),
             ("its small windows", |to, calm| to.window_max = calm.window_max),
             ("its small pages", |to, calm| to.page_rows = calm.page_rows),
         ];

@@ -49,6 +49,11 @@ pub struct Config {
     /// Bytes per second that are copied to new holders: below what a disk and a network give,
     /// so that sends and receives go first.
     pub replace_rate: u64,
+    /// Bytes per second that are read to see whether they are whole: what a disk hardly notices.
+    pub scrub_rate: u64,
+    /// How often all rows are read for that: rot is slow, and a copy lost for a day is one of
+    /// several.
+    pub scrub_every: Duration,
     /// Messages of a partition that are kept in memory ahead of delivery, at most.
     pub window_max: usize,
     /// Rows that are read in one go.
@@ -82,6 +87,8 @@ impl Config {
             tell_leases_after: Duration::from_millis(200),
             replace_after: Duration::from_mins(15),
             replace_rate: 8 * 1024 * 1024,
+            scrub_rate: 4 * 1024 * 1024,
+            scrub_every: Duration::from_hours(24),
             window_max: 4096,
             page_rows: 1000,
             in_flight_max: 120_000,

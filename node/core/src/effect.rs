@@ -69,6 +69,8 @@ pub enum Effect {
         to: Vec<u8>,
         /// The most rows.
         limit: usize,
+        /// Whether the contents of messages are to be read as well.
+        contents: Contents,
     },
     /// All is handed over: the node may be closed.
     Drained,
@@ -84,6 +86,16 @@ pub enum Stop {
         /// Where peers reach that one.
         by: SocketAddr,
     },
+}
+
+/// What a read of rows does about the contents of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// Only headers are read.
+    LeftAlone,
+    /// Contents are read and checked; [`crate::event::Event::BodyLost`] tells of each that is not
+    /// whole. The page may end sooner than at the most rows, as contents are large.
+    Checked,
 }
 
 /// The effects of one or more events, in order.

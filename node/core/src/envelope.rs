@@ -15,6 +15,7 @@ use gaggle_wire::{
 use gaggle_wire::{NodeId, Receipt};
 use serde::{Deserialize, Serialize};
 
+pub use crate::custody::digest::Digest;
 use crate::ledger::MessageKey;
 use crate::ranges::Ranges;
 use crate::table::Entry;
@@ -179,7 +180,7 @@ pub enum Envelope {
     },
     /// What the sender holds and knows to be gone: of what was asked, or (call 0) of all.
     Inventory {
-        /// Of the `Ask`, or 0.
+        /// Of the `Ask`, `Fetch` or `Compare`, or 0.
         call: u64,
         /// By queue partition.
         partitions: Vec<PartitionInventory>,
@@ -320,6 +321,30 @@ pub enum Envelope {
         wall: u64,
         /// How much of that its own wall clock does not say, because it is wrong.
         correction: i64,
+    },
+    /// The sender should have these and has lost its copies. Answered by `Inventory` with those that
+    /// the receiver can read, and by `MakeUp`.
+    Fetch {
+        /// To pair the answer.
+        call: u64,
+        /// The queue.
+        queue: QueueId,
+        /// The partition.
+        partition: u16,
+        /// By process.
+        messages: Vec<(ProcessId, Ranges)>,
+    },
+    /// Does the receiver have the same of what both should have? Answered by `Inventory`: an empty
+    /// one if so, else with all that the receiver has.
+    Compare {
+        /// To pair the answer.
+        call: u64,
+        /// The queue.
+        queue: QueueId,
+        /// The partition.
+        partition: u16,
+        /// Of what is settled at the sender and should be at the receiver.
+        digest: Digest,
     },
 }
 

@@ -8,17 +8,21 @@
 
 mod change;
 mod clocks;
+mod comparing;
 mod copies;
 mod deleting;
 mod giving;
 mod inventory;
 mod link;
 mod loading;
+mod making_up;
 mod opening;
 mod peeking;
 mod receiving;
+mod refilling;
 mod replacing;
 mod requests;
+mod scrubbing;
 mod sending;
 mod status;
 mod tables;
@@ -42,6 +46,7 @@ use crate::clock::{Calendar, Clock};
 use crate::config::Config;
 use crate::custody::burial::Burials;
 use crate::custody::replacing::Replacing;
+use crate::custody::scrub::Scrub;
 use crate::custody::sending::Sending;
 use crate::effect::{Effect, Effects, Stop};
 use crate::envelope::{Envelope, PEER_VERSION, PeerHello};
@@ -75,6 +80,7 @@ pub struct Node {
     sends: Sends,
     burials: Burials,
     replacing: Replacing,
+    scrub: Scrub,
     reception: Reception,
     desk: Desk,
 }
@@ -330,6 +336,7 @@ impl Node {
                 self.partition_due(now, (queue, partition), effects);
             }
             Timer::Replace => self.replace_on(now, effects),
+            Timer::Scrub => self.scrub_on(now, effects),
             Timer::Deadlines => self.deadlines(now, effects),
             Timer::ServeAlone => {
                 let patience = self.config.serve_alone_after;

@@ -21,6 +21,8 @@ pub(crate) enum Timer {
     Partition(QueueId, u16),
     /// When the next batch may be copied to a new holder.
     Replace,
+    /// When the scrub may go on.
+    Scrub,
     /// When a request may have waited long enough.
     Deadlines,
     /// When a started node stops waiting for the members it remembers.

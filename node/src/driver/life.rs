@@ -42,7 +42,7 @@ use crate::bodies::Bodies;
 use crate::clocks::Clocks;
 use crate::net::Network;
 use crate::net::corridor::dial::Dials;
-use crate::store::{Change, StoreError, Threads, ThreadsEvent, Wanted};
+use crate::store::{Change, Page, Scan, StoreError, Threads, ThreadsEvent, Wanted};
 
 /// Why a life ended.
 #[derive(Debug)]
@@ -235,8 +235,9 @@ impl Life {
                     self.speak(word);
                 }
             }
-            ThreadsEvent::Loaded { load, rows, end } => {
+            ThreadsEvent::Loaded { load, page: Page { rows, end, lost } } => {
                 self.handle(Event::Loaded { load, rows, end }, dials);
+                self.lost.extend(lost);
             }
             ThreadsEvent::Read(wanted) => {
                 self.read(wanted.word.path());
@@ -298,8 +299,8 @@ impl Life {
             Effect::Links(links) => dials.set(links),
             // That it is down is told when its streams have ended.
             Effect::CloseLink(link) => self.voices.give_up_link(link),
-            Effect::Load { load, from, to, limit } => {
-                self.say(Word::Load { load, from, to, limit });
+            Effect::Load { load, from, to, limit, contents } => {
+                self.say(Word::Load { load, scan: Scan { from, to, limit, contents } });
             }
             Effect::Drained => self.say(Word::Drained),
             Effect::Stop(why) => self.told_to_end = Some(why),

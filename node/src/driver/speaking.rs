@@ -77,8 +77,8 @@ impl Life {
             Complete::Whole(Word::Envelope { link, envelope }, contents) => {
                 self.voices.say(link, &envelope, &contents);
             }
-            Complete::Whole(Word::Load { load, from, to, limit }, _) => {
-                self.parts.threads.load(load, from, to, limit);
+            Complete::Whole(Word::Load { load, scan }, _) => {
+                self.parts.threads.load(load, scan);
             }
             Complete::Whole(Word::Drained, _) => self.drained = true,
             Complete::Broken(link) => self.voices.give_up_link(link),

@@ -10,7 +10,7 @@ use gaggle_core::event::{ClientId, LinkId, LoadId, Reply};
 use gaggle_core::ledger::MessageKey;
 use gaggle_wire::{DeliveryLabel, Label, Response};
 
-use crate::store::Content;
+use crate::store::{Content, Scan};
 
 /// Something to be said or done after a commit.
 #[derive(Debug)]
@@ -33,12 +33,8 @@ pub(crate) enum Word {
     Load {
         /// Which question.
         load: LoadId,
-        /// The first key.
-        from: Vec<u8>,
-        /// The key before which to end.
-        to: Vec<u8>,
-        /// The most rows.
-        limit: usize,
+        /// Where they are.
+        scan: Scan,
     },
     /// To whoever stops the node.
     Drained,
@@ -83,8 +79,8 @@ impl Word {
         }
     }
 
-    /// Puts the contents to the word, and leaves out of it what is lost. Positions in copies
-    /// mean something to both ends, so nothing is left out of these.
+    /// Puts the contents to the word, and leaves out of it what is lost. Positions in a send's
+    /// copies mean something to both ends, so nothing is left out of these.
     pub(crate) fn complete(mut self, contents: Vec<Content>) -> (Complete, Vec<MessageKey>) {
         let mut lost = Vec::new();
         let mut gone = BTreeSet::new();
@@ -110,6 +106,10 @@ impl Word {
                 leave_out(deliveries, &gone);
                 None
             }
+            Self::Envelope { envelope: Envelope::MakeUp { items, .. }, .. } => {
+                leave_out(items, &gone);
+                None
+            }
             Self::Envelope { link, .. } => Some(*link),
             Self::Answer { .. } | Self::Load { .. } | Self::Drained => None,
         };
@@ -120,9 +120,9 @@ impl Word {
     }
 }
 
-fn leave_out(deliveries: &mut Vec<DeliveryLabel>, gone: &BTreeSet<usize>) {
+fn leave_out<T>(from: &mut Vec<T>, gone: &BTreeSet<usize>) {
     let mut at = 0;
-    deliveries.retain(|_| {
+    from.retain(|_| {
         at += 1;
         !gone.contains(&(at - 1))
     });

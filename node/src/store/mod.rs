@@ -25,6 +25,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use bytes::Bytes;
+use gaggle_core::effect::Contents;
 use gaggle_core::event::ScanEnd;
 use gaggle_core::ledger::key::meta;
 use gaggle_core::ledger::{Key, MessageKey, MessageRecord, Row, Write, record, row_part};
@@ -108,6 +109,30 @@ pub struct Change {
     pub content: Option<Bytes>,
 }
 
+/// Which rows to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Scan {
+    /// The first key.
+    pub(crate) from: Vec<u8>,
+    /// The key before which to end.
+    pub(crate) to: Vec<u8>,
+    /// The most rows.
+    pub(crate) limit: usize,
+    /// Whether contents are read and checked.
+    pub(crate) contents: Contents,
+}
+
+/// Rows that were read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Page {
+    /// In key order, of messages only the headers.
+    pub(crate) rows: Vec<Row>,
+    /// Whether there are more.
+    pub(crate) end: ScanEnd,
+    /// Messages among them that are not whole, if that was checked.
+    pub(crate) lost: Vec<MessageKey>,
+}
+
 /// An open store.
 pub struct Store {
     database: Database,
@@ -155,27 +180,34 @@ impl Store {
         Ok(())
     }
 
-    /// Rows of a range, at most so many, and whether there are more.
-    pub(crate) fn scan(
-        &self,
-        from: &[u8],
-        to: &[u8],
-        limit: usize,
-    ) -> Result<(Vec<Row>, ScanEnd), StoreError> {
-        let mut rows = Vec::new();
+    /// Rows of a range, and whether there are more.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub(crate) fn scan(&self, scan: &Scan) -> Result<Page, StoreError> {
+        let Scan { from, to, limit, contents } = scan;
+        let mut page = Page { rows: Vec::new(), end: ScanEnd::Reached, lost: Vec::new() };
         if from >= to {
-            return Ok((rows, ScanEnd::Reached));
+            return Ok(page);
         }
+        let mut bytes = 0;
         let transaction = self.database.begin_read().map_err(redb::Error::from)?;
         let table = transaction.open_table(ROWS).map_err(redb::Error::from)?;
-        for row in table.range(from..to).map_err(redb::Error::from)? {
-            if rows.len() == limit {
-                return Ok((rows, ScanEnd::More));
+        for row in table.range(&from[..]..&to[..]).map_err(redb::Error::from)? {
+            if page.rows.len() == *limit || bytes > CHECKED_BYTES_MAX {
+                page.end = ScanEnd::More;
+                break;
             }
             let (key, value) = row.map_err(redb::Error::from)?;
-            rows.push(to_row(key.value(), value.value()));
+            if let (Contents::Checked, Some(key)) = (contents, MessageKey::parse(key.value())) {
+                bytes += value.value().len();
+                if !is_whole(&key, value.value()) {
+                    page.lost.push(key);
+                }
+            }
+            page.rows.push(to_row(key.value(), value.value()));
         }
-        Ok((rows, ScanEnd::Reached))
+        Ok(page)
     }
 
     /// Hands every row to `reader`, in key order, as an iterator that ends early on an error.
@@ -236,6 +268,12 @@ impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store").field("path", &self.path).field("id", &self.id).finish()
     }
+}
+
+/// Whether the header of a stored message can be read, and its content is the right one.
+fn is_whole(key: &MessageKey, value: &[u8]) -> bool {
+    let label = MessageRecord::decode(key, value).map(|record| record.label);
+    label.is_ok_and(|label| checked_content(key, &label, value).is_some())
 }
 
 /// The content behind the header of a stored message, if both are whole and it is this message.
@@ -356,6 +394,9 @@ fn open_error(error: redb::DatabaseError) -> StoreError {
 
 /// Names the layout of keys and values too: another layout gets another table.
 const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows-1");
+
+/// Contents that are checked in one go, so that other reads do not wait long.
+const CHECKED_BYTES_MAX: usize = 1024 * 1024;
 
 #[cfg(test)]
 mod tests;

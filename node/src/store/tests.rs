@@ -35,6 +35,12 @@ fn in_memory() -> Store {
     Store::open_backend(InMemoryBackend::new(), &OPTIONS).unwrap()
 }
 
+fn scan(store: &Store, from: &[u8], to: &[u8], limit: usize) -> (Vec<Row>, ScanEnd) {
+    let (from, to) = (from.to_vec(), to.to_vec());
+    let page = store.scan(&Scan { from, to, limit, contents: Contents::LeftAlone }).unwrap();
+    (page.rows, page.end)
+}
+
 #[test]
 fn what_was_committed_is_read_back() {
     let store = in_memory();
@@ -42,7 +48,7 @@ fn what_was_committed_is_read_back() {
     store.commit(&[change, put(Key::Member(NodeId(2)), b"two")]).unwrap();
     assert_eq!(store.read(&[(key, label)]).unwrap(), [Some(content)]);
     let (from, to) = messages(key.queue, 0);
-    let (rows, end) = store.scan(&from, &to, 10).unwrap();
+    let (rows, end) = scan(&store, &from, &to, 10);
     assert_eq!((rows.len(), end), (1, ScanEnd::Reached));
     let record = MessageRecord::decode(&key, &rows[0].value).unwrap();
     assert_eq!(record.label, label);
@@ -55,13 +61,42 @@ fn a_page_says_whether_more_follows() {
     let changes: Vec<_> = (1..=5).map(|time| message(time, "x").3).collect();
     store.commit(&changes).unwrap();
     let (from, to) = messages(queue(1), 0);
-    let (rows, end) = store.scan(&from, &to, 3).unwrap();
+    let (rows, end) = scan(&store, &from, &to, 3);
     assert_eq!((rows.len(), end), (3, ScanEnd::More));
     let mut next = rows[2].key.clone();
     next.push(0);
-    let (rows, end) = store.scan(&next, &to, 2).unwrap();
+    let (rows, end) = scan(&store, &next, &to, 2);
     assert_eq!((rows.len(), end), (2, ScanEnd::Reached));
-    assert_eq!(store.scan(&to, &from, 2).unwrap(), (vec![], ScanEnd::Reached));
+    assert_eq!(scan(&store, &to, &from, 2), (vec![], ScanEnd::Reached));
+}
+
+#[test]
+fn a_checked_page_names_what_is_not_whole_and_ends_before_it_is_large() {
+    let store = in_memory();
+    let large = "x".repeat(600 * 1024);
+    let mut changes: Vec<_> = (1..=5).map(|time| message(time, &large).3).collect();
+    // A content that is not the one of its label, as after rot.
+    changes[1].content = Some(message(2, "other").2);
+    store.commit(&changes).unwrap();
+    let (from, to) = messages(queue(1), 0);
+    let read = |from: &[u8], contents| {
+        let (from, to) = (from.to_vec(), to.clone());
+        store.scan(&Scan { from, to, limit: 10, contents }).unwrap()
+    };
+    assert_eq!(read(&from, Contents::LeftAlone).lost, []);
+    let mut page = read(&from, Contents::Checked);
+    let (mut lost, mut rows, mut pages) = (Vec::new(), Vec::new(), 1);
+    loop {
+        lost.append(&mut page.lost);
+        rows.append(&mut page.rows);
+        if page.end == ScanEnd::Reached {
+            break;
+        }
+        let next = [&rows.last().expect("a page has a row").key[..], &[0]].concat();
+        (page, pages) = (read(&next, Contents::Checked), pages + 1);
+    }
+    assert_eq!(lost, [message(2, "other").0]);
+    assert_eq!((rows.len(), pages), (5, 2));
 }
 
 #[test]
@@ -114,7 +149,7 @@ fn a_new_header_is_put_before_a_stored_content_only() {
     store.commit(&headers).unwrap();
     assert_eq!(store.read(&[(key, label)]).unwrap(), [Some(content)]);
     let (from, to) = messages(key.queue, 0);
-    let (rows, _) = store.scan(&from, &to, 10).unwrap();
+    let (rows, _) = scan(&store, &from, &to, 10);
     assert_eq!(rows.len(), 1);
     assert_eq!(MessageRecord::decode(&key, &rows[0].value).unwrap().holders, holders);
 }
@@ -233,7 +268,8 @@ fn threads_answer_in_order_and_give_the_store_back() {
     let contents = vec![Content::Stored(key, label), Content::Stored(lost, lost_label)];
     threads.read(Wanted { word: 1, contents });
     let (from, to) = messages(key.queue, 0);
-    threads.load(LoadId(3), from, to, 10);
+    let contents = Contents::LeftAlone;
+    threads.load(LoadId(3), Scan { from, to, limit: 10, contents });
     let Some(ThreadsEvent::Read(Wanted { word: 1, contents })) = heard.blocking_recv() else {
         panic!("the read comes first");
     };
@@ -241,7 +277,7 @@ fn threads_answer_in_order_and_give_the_store_back() {
     assert!(matches!(&contents[1], Content::Lost(at) if *at == lost));
     assert!(matches!(
         heard.blocking_recv(),
-        Some(ThreadsEvent::Loaded { load: LoadId(3), end: ScanEnd::Reached, .. })
+        Some(ThreadsEvent::Loaded { load: LoadId(3), page: Page { end: ScanEnd::Reached, .. } })
     ));
     threads.close().unwrap();
 }

@@ -13,12 +13,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use gaggle_core::event::{LoadId, ScanEnd};
-use gaggle_core::ledger::{MessageKey, Row};
+use gaggle_core::event::LoadId;
+use gaggle_core::ledger::MessageKey;
 use gaggle_wire::Label;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{Change, Store, StoreError};
+use super::{Change, Page, Scan, Store, StoreError};
 
 /// What a thread reports.
 #[derive(Debug)]
@@ -32,10 +32,8 @@ pub(crate) enum ThreadsEvent<W> {
     Loaded {
         /// Which question.
         load: LoadId,
-        /// The rows.
-        rows: Vec<Row>,
-        /// Whether there are more.
-        end: ScanEnd,
+        /// The rows, and which of them are not whole.
+        page: Page,
     },
     /// What was wanted, with the contents that could be read.
     Read(Wanted<W>),
@@ -74,7 +72,7 @@ pub(crate) struct Threads<W> {
 
 #[derive(Debug)]
 enum Job<W> {
-    Load { load: LoadId, from: Vec<u8>, to: Vec<u8>, limit: usize },
+    Load { load: LoadId, scan: Scan },
     Read(Wanted<W>),
 }
 
@@ -114,8 +112,8 @@ impl<W: Send + 'static> Threads<W> {
     }
 
     /// Reads rows; answered by `Loaded` or `Failed`.
-    pub(crate) fn load(&self, load: LoadId, from: Vec<u8>, to: Vec<u8>, limit: usize) {
-        let _ = self.reader.send(Job::Load { load, from, to, limit });
+    pub(crate) fn load(&self, load: LoadId, scan: Scan) {
+        let _ = self.reader.send(Job::Load { load, scan });
     }
 
     /// Reads contents; answered by `Read` or `Failed`.
@@ -175,10 +173,7 @@ fn worker<J: Send + 'static, W: Send + 'static>(
 
 fn run<W>(store: &Store, job: Job<W>) -> Result<ThreadsEvent<W>, StoreError> {
     match job {
-        Job::Load { load, from, to, limit } => {
-            let (rows, end) = store.scan(&from, &to, limit)?;
-            Ok(ThreadsEvent::Loaded { load, rows, end })
-        }
+        Job::Load { load, scan } => Ok(ThreadsEvent::Loaded { load, page: store.scan(&scan)? }),
         Job::Read(Wanted { word, contents }) => {
             let stored = |content: &Content| match content {
                 Content::Stored(key, label) => Some((*key, *label)),

@@ -60,6 +60,8 @@ fn options(seed: u64, classes: &[Class], rng: &mut Pcg64Mcg) -> Options {
     options.window_max = [4, 32, 4096][rng.random_range(0..3)];
     options.page_rows = [3, 20, 1000][rng.random_range(0..3)];
     options.replace_after = Duration::from_millis(rng.random_range(500..=6000));
+    options.scrub_every = Duration::from_millis(rng.random_range(500..=6000));
+    options.scrub_rate = [5_000, 1_000_000][rng.random_range(0..2)];
     options.replace_rate = [500, 20_000, 1_000_000][rng.random_range(0..3)];
     if has(Class::Skew) {
         options.skew = rng.random_range(1..=100) * MS;

@@ -18,6 +18,7 @@ fn three_of_five(seed: u64, rate: u64) -> (World, QueueDescription, Vec<usize>) 
     options.replace_rate = rate;
     options.resend_window = std::time::Duration::from_secs(5);
     options.page_rows = 40;
+    options.scrub_every = std::time::Duration::from_secs(3);
     let mut world = formed_of(options);
     let queue = create(&mut world, one_partition());
     let all = labels(&world, 7, 1, COUNT as u64);
@@ -152,4 +153,71 @@ fn copies_go_no_faster_than_they_may_and_what_is_left_is_told() {
     world.run(SECOND);
     assert_eq!(world.counted("to_be_replaced"), 0);
     assert_eq!(world.counted("copies_replaced"), COUNT as u64);
+}
+
+#[test]
+fn a_hole_in_the_middle_is_found_by_the_scrub_and_filled_by_another_holder() {
+    let (mut world, _, holders) = three_of_five(85, 1_000_000);
+    world.vanish(holders[0], &[0, 17, 18, 19, 150, 299]);
+    world.vanish(holders[2], &[40]);
+    assert_eq!(copies(&world), 3 * COUNT - 7);
+    assert!(world.run_until(20 * SECOND, |world| copies(world) == 3 * COUNT));
+    assert_eq!(world.counted("copies_lost"), 7);
+    assert_eq!(world.counted("copies_refilled"), 7);
+    world.run(2 * SECOND);
+    assert_eq!(world.counted("copies_to_refill"), 0);
+    assert_eq!(world.counted("lost_everywhere"), 0);
+    let node = up(&world);
+    assert_eq!(drained(&mut world, node).len(), COUNT, "P1, P3");
+}
+
+#[test]
+fn what_no_holder_has_any_more_is_counted_once_by_each_and_not_looked_for_for_ever() {
+    let (mut world, queue, holders) = three_of_five(86, 1_000_000);
+    for at in &holders {
+        world.vanish(*at, &[7]);
+    }
+    world.oracle.excuse(queue.id);
+    assert!(world.run_until(30 * SECOND, |world| copies(world) == 3 * COUNT - 3));
+    world.run(20 * SECOND);
+    assert_eq!(world.counted("lost_everywhere"), 3);
+    assert_eq!(world.counted("copies_to_refill"), 0);
+    let node = up(&world);
+    assert_eq!(drained(&mut world, node).len(), COUNT - 1);
+}
+
+#[test]
+fn a_hole_is_not_filled_with_what_is_deleted_meanwhile() {
+    for seed in 200..220 {
+        let (mut world, _, holders) = three_of_five(seed, 1_000_000);
+        let node = up(&world);
+        let came = all_received(&mut world, node);
+        world.vanish(holders[1], &[3, 4, 5, 100]);
+        world.run((seed - 200) * 220 * MS);
+        for some in came.chunks(50) {
+            delete(&mut world, node, receipts(some));
+        }
+        world.run(10 * SECOND);
+        assert_eq!(copies(&world), 0, "P4, seed {seed}");
+        assert!(world.run_until(60 * SECOND, forgotten), "L5");
+    }
+}
+
+#[test]
+fn a_wiped_node_is_filled_again_but_not_with_what_was_deleted() {
+    let (mut world, _, holders) = three_of_five(87, 1_000_000);
+    let victim = holders.iter().copied().find(|at| *at != 0).unwrap();
+    let node = up(&world);
+    let came = all_received(&mut world, node);
+    world.crash(victim);
+    world.wipe(victim);
+    world.run(SECOND);
+    delete(&mut world, node, receipts(&came[..COUNT / 2]));
+    world.start(victim);
+    assert!(world.run_until(20 * SECOND, |world| world.stored(victim) == COUNT / 2));
+    world.oracle.weather = Weather::Healed(world.now());
+    world.run(30 * SECOND);
+    assert_eq!(world.stored(victim), COUNT / 2, "P4");
+    assert_eq!(drained(&mut world, victim).len(), COUNT / 2);
+    assert!(world.run_until(60 * SECOND, forgotten), "L5");
 }

@@ -1,12 +1,13 @@
 //! What a host knows of the messages of a partition, by process, as ranges.
 //!
-//! An id is *held* (its row is here), *gone* (there is a tombstone for it) or unknown. A held id
+//! An id is *held* (its row is here), *gone* (there is a tombstone for it), *lost* (its row was
+//! here and cannot be read any more) or unknown. A held id
 //! is *unsettled* until enough hosts are known to have it: its coordinator says so in bulk, and
 //! if that does not come, the holder asks the other hosts itself. This is what makes a second
 //! send of an id harmless (P11), what two hosts compare when they meet, and what tells a copy
 //! that was never confirmed from one that was.
 //!
-//! Invariants: no id is both held and gone; unsettled ids are held. What this file does not do:
+//! Invariants: an id is one of held, gone and lost; unsettled ids are held. What this file does not do:
 //! it does not know rows, lists or stamps.
 
 use std::collections::BTreeMap;
@@ -31,6 +32,10 @@ pub(crate) struct OfProcess {
     looked_at: Ranges,
     /// Held, be it settled, and perhaps not at every host of its list that can be reached.
     lacking: Ranges,
+    /// Was held, and its row is damaged or has vanished: another holder is asked for it.
+    pub(crate) lost: Ranges,
+    /// Held since the scrub began with the partition, and not seen by it yet.
+    unseen: Ranges,
     /// The highest number that was ever held.
     highest: u64,
     /// Whether `unsettled` differs from what is written down.
@@ -57,6 +62,8 @@ pub(crate) enum Seen {
     New,
     /// It is here.
     Held,
+    /// It was here, and is to be stored again.
+    Lost,
     /// It is gone.
     Gone,
 }
@@ -67,6 +74,7 @@ impl Known {
         match self.processes.get(&process) {
             Some(known) if known.gone.contains(number) => Seen::Gone,
             Some(known) if known.held.contains(number) => Seen::Held,
+            Some(known) if known.lost.contains(number) => Seen::Lost,
             _ => Seen::New,
         }
     }
@@ -77,6 +85,7 @@ impl Known {
         assert!(!known.gone.contains(number), "P4: what is gone is not held again");
         known.held.insert(number);
         known.unsettled.insert(number);
+        known.lost.remove(number);
         known.highest = known.highest.max(number);
         known.dirty = true;
     }
@@ -128,6 +137,8 @@ impl Known {
         let held = known.held.intersection(numbers);
         known.held.subtract(&held);
         known.lacking.subtract(&held);
+        known.unseen.subtract(&held);
+        known.lost.subtract(numbers);
         if !held.is_empty() {
             known.unsettled.subtract(&held);
             known.dirty = true;
@@ -148,10 +159,55 @@ impl Known {
         if let Some(known) = self.processes.get_mut(&process) {
             known.held.subtract(numbers);
             known.lacking.subtract(numbers);
+            known.unseen.subtract(numbers);
+            known.lost.subtract(numbers);
             known.unsettled.subtract(numbers);
             known.counted.subtract(numbers);
             known.dirty = true;
         }
+    }
+
+    /// The rows of these cannot be read any more; which of them were held.
+    pub(crate) fn lose(&mut self, process: ProcessId, numbers: &Ranges) -> Ranges {
+        let Some(known) = self.processes.get_mut(&process) else { return Ranges::default() };
+        let lost = known.held.intersection(numbers);
+        self.drop_held(process, &lost);
+        if let (Some(known), false) = (self.processes.get_mut(&process), lost.is_empty()) {
+            known.lost.merge(&lost);
+        }
+        lost
+    }
+
+    /// Whether anything was lost and is not here again.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.processes.values().any(|known| !known.lost.is_empty())
+    }
+
+    /// What was lost and is not here again, by process.
+    pub(crate) fn lost(&self) -> Vec<(ProcessId, Ranges)> {
+        let lost = self.processes.iter().filter(|(_, known)| !known.lost.is_empty());
+        lost.map(|(process, known)| (*process, known.lost.clone())).collect()
+    }
+
+    /// The scrub begins: it has to see all that is held now.
+    pub(crate) fn begin_scrub(&mut self) {
+        for known in self.processes.values_mut() {
+            known.unseen = known.held.clone();
+        }
+    }
+
+    /// The scrub has read the row of this one.
+    pub(crate) fn scrubbed(&mut self, process: ProcessId, number: u64) {
+        if let Some(known) = self.processes.get_mut(&process) {
+            known.unseen.remove(number);
+        }
+    }
+
+    /// The scrub has read all rows: what is held and has none.
+    pub(crate) fn end_scrub(&mut self) -> Vec<(ProcessId, Ranges)> {
+        let each = self.processes.iter_mut();
+        let unseen = each.map(|(process, known)| (*process, std::mem::take(&mut known.unseen)));
+        unseen.filter(|(_, unseen)| !unseen.is_empty()).collect()
     }
 
     /// These are known to be at enough hosts.
@@ -216,7 +272,7 @@ impl Known {
             }
         }
         self.processes.retain(|process, known| {
-            let empty = known.held.is_empty() && known.gone.is_empty();
+            let empty = known.held.is_empty() && known.gone.is_empty() && known.lost.is_empty();
             if empty {
                 records.retain(|(written, _)| written != process);
                 records.push((*process, None));
@@ -250,9 +306,30 @@ impl Known {
         PartitionInventory { queue, partition, processes }
     }
 
+    /// Like the inventory of these ids; what was lost counts as held: it was here, and will be.
+    pub(crate) fn inventory_with_lost(
+        &self,
+        id: PartitionId,
+        asked: &[(ProcessId, Ranges)],
+    ) -> PartitionInventory {
+        let mut inventory = self.inventory(id, Some(asked));
+        for (process, held, _) in &mut inventory.processes {
+            let (known, asked) = (self.of(*process), asked.iter().find(|(of, _)| of == process));
+            if let (Some(known), Some((_, asked))) = (known, asked) {
+                held.merge(&known.lost.intersection(asked));
+            }
+        }
+        inventory
+    }
+
     /// How many messages are held here.
     pub(crate) fn held_count(&self) -> u64 {
         self.processes.values().map(|known| known.held.size()).sum()
+    }
+
+    /// How many messages were lost here and are not here again.
+    pub(crate) fn lost_count(&self) -> u64 {
+        self.processes.values().map(|known| known.lost.size()).sum()
     }
 
     /// What is known of one process.
@@ -269,6 +346,9 @@ impl Known {
     pub(crate) fn check(&self) {
         for known in self.processes.values() {
             assert!(known.held.intersection(&known.gone).is_empty(), "P4: held and gone");
+            assert!(known.lost.intersection(&known.gone).is_empty(), "P4: lost and gone");
+            assert!(known.lost.intersection(&known.held).is_empty(), "P1: lost and held");
+            assert!(known.unseen.without(&known.held).is_empty(), "P1: scrubbed and not held");
             assert!(known.unsettled.without(&known.held).is_empty(), "P1: unsettled and not held");
         }
     }
@@ -323,6 +403,47 @@ mod tests {
         }
         read.rows_read(&[(P, record)].into());
         assert_eq!(read.of(P).unwrap().unsettled, Ranges::of(4, 6));
+    }
+
+    #[test]
+    fn what_the_scrub_does_not_see_was_lost_and_what_came_or_went_meanwhile_was_not() {
+        let mut known = Known::default();
+        for number in 1..=9 {
+            known.hold(P, number);
+        }
+        known.begin_scrub();
+        known.hold(P, 10);
+        known.bury(P, &Ranges::of(2, 2));
+        known.drop_held(P, &Ranges::of(3, 3));
+        known.hold(P, 3);
+        for number in [1, 4, 5, 7, 8] {
+            known.scrubbed(P, number);
+        }
+        let missing: Ranges = [6, 9].into_iter().collect();
+        assert_eq!(known.end_scrub(), [(P, missing.clone())]);
+        assert_eq!(known.lose(P, &Ranges::of(6, 6)), Ranges::of(6, 6));
+        assert_eq!((known.seen(P, 6), known.seen(P, 9)), (Seen::Lost, Seen::Held));
+        assert_eq!(known.lost(), [(P, Ranges::of(6, 6))]);
+        known.check();
+        known.hold(P, 6);
+        assert!(known.lost().is_empty());
+        known.lose(P, &Ranges::of(6, 6));
+        known.bury(P, &Ranges::of(6, 6));
+        assert!(known.lost().is_empty(), "what is gone is not looked for");
+        known.check();
+    }
+
+    #[test]
+    fn a_host_that_lost_its_copy_still_says_that_it_had_one() {
+        let mut known = Known::default();
+        known.hold(P, 1);
+        known.lose(P, &Ranges::of(1, 1));
+        let asked = [(P, Ranges::of(1, 5))];
+        let id = (gaggle_wire::QueueId(gaggle_wire::Stamp::ZERO), 0);
+        let told = known.inventory_with_lost(id, &asked);
+        assert_eq!(told.processes, [(P, Ranges::of(1, 1), Ranges::default())]);
+        let truth = known.inventory(id, Some(&asked));
+        assert_eq!(truth.processes, [(P, Ranges::default(), Ranges::default())]);
     }
 
     #[test]

@@ -146,6 +146,8 @@ fn about_deliveries() -> Vec<Envelope> {
             queues: vec![(QUEUE, counts, counts)],
         },
         Envelope::Clock { wall: 300, correction: -5 },
+        Envelope::Fetch { call, queue, partition: 3, messages: numbers() },
+        Envelope::Compare { call, queue, partition: 3, digest: Digest { count: 300, sum: 7 } },
     ]
 }
 

@@ -55,6 +55,12 @@ impl Node {
             for (at, exception) in stored.exceptions {
                 exceptions.push((at + u32::try_from(first).unwrap_or(u32::MAX), exception));
             }
+            let mut present: Numbers = Vec::new();
+            for (_, label) in stored.twins {
+                let number = Ranges::of(label.number, label.number);
+                merge_numbers(&mut present, &[(label.stamp.process, number)]);
+            }
+            self.lists_came(id, (&holders, &present), effects);
         }
         self.count_more("copies_made_up", total as u64);
         self.say(peer, Envelope::Held { batch, exceptions }, effects);
@@ -78,11 +84,12 @@ impl Node {
         let partition = self.partitions.get_mut(&id).expect("a list was interned in it");
         let (mut exceptions, mut twins, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         let mut settled = Ranges::default();
-        let mut process = None;
+        let (mut process, mut refilled) = (None, 0);
         for (at, (label, accepted)) in items.into_iter().enumerate() {
             let at = u32::try_from(at).unwrap_or(u32::MAX);
             let id = label.id();
-            let except = if deleted || partition.known.seen(id.process, id.number) == Seen::Gone {
+            let seen = partition.known.seen(id.process, id.number);
+            let except = if deleted || seen == Seen::Gone {
                 Some(CopyException::Gone)
             } else if accepted <= purged {
                 Some(CopyException::Purged(purged))
@@ -96,16 +103,22 @@ impl Node {
                 exceptions.push((at, except));
                 continue;
             }
-            if partition.known.seen(id.process, id.number) == Seen::Held {
+            if seen == Seen::Held {
                 twins.push((at, label));
                 continue;
             }
             let key = MessageKey { queue, partition: number, stamp: label.stamp };
-            let record = MessageRecord { label, accepted, holders: holders.to_vec() };
+            let list = match seen {
+                Seen::Lost => partition.list_again(holders, id),
+                Seen::New | Seen::Held | Seen::Gone => list,
+            };
+            let holders = partition.holders(list).to_vec();
+            let record = MessageRecord { label, accepted, holders };
             effects.write(Write::PutMessage { key, header: record.encode(&key), label });
             partition.hold(list, id);
             settled.insert(id.number);
             process = Some(id.process);
+            refilled += u64::from(seen == Seen::Lost);
             let head = Head { label, accepted, list, deliveries: 0 };
             if let Some(due) = due_ms(&head) {
                 let key = Key::Due(queue, number, due, label.stamp).encode();
@@ -114,6 +127,8 @@ impl Node {
                 let after = std::time::Duration::from_millis(label.delay_ms);
                 let timer = Timer::Partition(queue, number);
                 self.timers.at_latest(timer, now.mono.plus(after));
+            } else if partition.flights.with(label.stamp).is_some() {
+                // It was handed out before its copy here was lost: its lease runs on.
             } else if partition.may_hand_out(&head, rule) {
                 partition.window.arrive(head, self.config.window_max);
             } else {
@@ -124,6 +139,9 @@ impl Node {
             partition.known.settle(process, &settled);
         }
         self.reception.touch(queue);
+        if refilled > 0 {
+            self.count_more("copies_refilled", refilled);
+        }
         self.gone_listed((queue, number), gone, holders, effects);
         Stored { exceptions, twins }
     }
@@ -273,7 +291,7 @@ impl Node {
             match seen {
                 Some(Seen::Held) => held.push((u32::try_from(at).unwrap_or(u32::MAX), label)),
                 Some(Seen::Gone) => gone.push((process, Ranges::of(label.number, label.number))),
-                Some(Seen::New) | None => {}
+                Some(Seen::New | Seen::Lost) | None => {}
             }
         }
         self.gone_listed(id, gone, &holders, effects);
@@ -286,22 +304,6 @@ impl Node {
         if rows == Rows::WithCount {
             effects.write(Write::Delete { key: Key::Deliveries(key).encode() });
         }
-    }
-
-    /// The content of a message cannot be read back: the copy here is no copy any more. The other
-    /// holders see what is lacking and give it.
-    pub(super) fn body_lost(&mut self, key: MessageKey, effects: &mut Effects) {
-        self.count("bodies_lost");
-        let id = (key.queue, key.partition);
-        let Some(partition) = self.partitions.get_mut(&id) else { return };
-        let Some(Head { label, .. }) = partition.remove(key.stamp) else { return };
-        let numbers = Ranges::of(label.number, label.number);
-        let rows = Rows::of(partition, key, &numbers);
-        partition.drop_held(key.stamp.process, label.number);
-        Self::remove_rows(key, rows, effects);
-        let inventory = partition.known.inventory(id, None);
-        let partitions = vec![inventory];
-        self.say_all(&Envelope::Inventory { call: 0, partitions, last: false }, effects);
     }
 }
 

@@ -87,9 +87,10 @@ impl Node {
         &mut self,
         now: Now,
         call: u64,
-        (id, holders, group): (PartitionId, Vec<NodeId>, Group),
+        (id, mut holders, group): (PartitionId, Vec<NodeId>, Group),
         effects: &mut Effects,
     ) {
+        self.add_listed(id, &mut holders, &group.messages);
         let me = self.config.node;
         let confirms = self.table.live(id.0).map_or(1, |entry| {
             let settings = entry.settings();
@@ -136,6 +137,17 @@ impl Node {
         let new = NewBurying { call, at, blocks, here, confirms, deadline };
         self.burials.start(batch, in_session, new);
         self.judge_delete(now, batch, effects);
+    }
+
+    /// A list that grew after the delivery names more nodes than the receipt.
+    fn add_listed(&self, id: PartitionId, holders: &mut Vec<NodeId>, messages: &Numbers) {
+        let Some(partition) = self.partitions.get(&id) else { return };
+        if partition.lists.are_many() {
+            let listed = partition.lists.nodes_of(messages).into_iter();
+            holders.extend(listed.filter(|node| self.membership.view().member(*node).is_some()));
+            rendezvous::order(rendezvous::Slot::of(id.0, id.1), holders);
+            holders.dedup();
+        }
     }
 
     /// Receipts of older deliveries than the present one still delete, and it is said so.

@@ -13,9 +13,10 @@ use gaggle_wire::{Attempt, DeliveryLabel, NodeId, ProcessId, Refusal, Response};
 use super::Node;
 use super::deleting::NewTombstones;
 use super::peeking::first_ones;
+use super::refilling::nothing;
 use super::sending::NewSend;
 use crate::calls::{Call, Parked, TableChange};
-use crate::custody::burial::Numbers;
+use crate::custody::burial::{Numbers, merge_numbers};
 use crate::effect::Effects;
 use crate::envelope::{CopyException, Envelope, LeaseChange, PartitionInventory};
 use crate::event::Reply;
@@ -35,12 +36,25 @@ pub(super) enum Question {
     Resend(Box<NewSend>),
     /// Who has what stays open here?
     Open(PartitionId, Numbers),
+    /// Does another holder have these, too?
+    Compare(Numbers),
+    /// Who has what was lost here?
+    Lost { id: PartitionId, messages: Numbers, found: Numbers },
     /// Leases are to be changed at their custodian.
     Change { batch: u64, at: Vec<usize>, change: LeaseChange, results: Vec<Result<u64, Refusal>> },
     /// What is ready elsewhere?
     Peek { reply: Reply, max: u32, found: Vec<DeliveryLabel> },
     /// How are the others?
     Status { reply: Reply },
+}
+
+/// Of which messages that both have the other is told the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listed {
+    /// Of those that are settled by it.
+    Settled,
+    /// Of all.
+    All,
 }
 
 impl Node {
@@ -73,8 +87,8 @@ impl Node {
         effects: &mut Effects,
     ) {
         let inventory = match self.partitions.get(&id) {
-            Some(partition) => partition.known.inventory(id, Some(messages)),
-            None => PartitionInventory { queue: id.0, partition: id.1, processes: Vec::new() },
+            Some(partition) => partition.known.inventory_with_lost(id, messages),
+            None => nothing(id),
         };
         let partitions = vec![inventory];
         self.say(peer, Envelope::Inventory { call, partitions, last: true }, effects);
@@ -94,7 +108,8 @@ impl Node {
         }
         for inventory in partitions {
             let id = (inventory.queue, inventory.partition);
-            self.learn(now, peer, &inventory, effects);
+            // Lists are told beside it, as both sides begin.
+            self.learn(now, peer, (&inventory, Listed::Settled), effects);
             self.give_lacking(peer, id, &inventory, None);
             if let Some(session) = self.sessions.progress_mut(peer) {
                 session.inventoried.insert(id);
@@ -114,8 +129,7 @@ impl Node {
         let others: Vec<PartitionId> =
             self.partitions.keys().filter(|id| !named.contains(id)).copied().collect();
         for id in others {
-            let none = PartitionInventory { queue: id.0, partition: id.1, processes: Vec::new() };
-            self.give_lacking(peer, id, &none, None);
+            self.give_lacking(peer, id, &nothing(id), None);
         }
     }
 
@@ -129,7 +143,7 @@ impl Node {
     ) {
         let Some(asked) = self.desk.calls.answer(call, peer) else { return };
         let open = match &mut asked.kind {
-            Question::Open(_, numbers) => Some(numbers.clone()),
+            Question::Open(_, numbers) | Question::Compare(numbers) => Some(numbers.clone()),
             Question::Resend(new) => {
                 let processes = partitions.iter().flat_map(|inventory| &inventory.processes);
                 for (_, held, buried) in processes {
@@ -138,10 +152,16 @@ impl Node {
                 }
                 None
             }
+            Question::Lost { found, .. } => {
+                for (process, held, _) in partitions.iter().flat_map(|found| &found.processes) {
+                    merge_numbers(found, &[(*process, held.clone())]);
+                }
+                None
+            }
             _ => None,
         };
         for inventory in &partitions {
-            self.learn(now, peer, inventory, effects);
+            self.learn(now, peer, (inventory, Listed::All), effects);
             if let Some(numbers) = &open {
                 let id = (inventory.queue, inventory.partition);
                 self.give_lacking(peer, id, inventory, Some(numbers));
@@ -157,32 +177,36 @@ impl Node {
         &mut self,
         now: Now,
         peer: NodeId,
-        inventory: &PartitionInventory,
+        (inventory, listed): (&PartitionInventory, Listed),
         effects: &mut Effects,
     ) {
         let id = (inventory.queue, inventory.partition);
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let mut gone: Numbers = Vec::new();
-        let mut settled: Numbers = Vec::new();
+        let (mut common, mut unsettled): (Numbers, bool) = (Vec::new(), false);
         for (process, theirs, buried) in &inventory.processes {
             let Some(known) = partition.known.of(*process) else { continue };
-            let dead = known.held.intersection(buried);
+            let mut dead = known.held.intersection(buried);
+            dead.merge(&known.lost.intersection(buried));
             if !dead.is_empty() {
                 gone.push((*process, dead));
             }
             let both = known.unsettled.intersection(theirs);
+            match listed {
+                Listed::All => common.push((*process, known.held.intersection(theirs))),
+                Listed::Settled => common.push((*process, both.clone())),
+            }
             if !both.is_empty() {
                 partition.known.settle(*process, &both);
-                settled.push((*process, both));
+                unsettled = true;
             }
         }
-        if !settled.is_empty() && partition.passed_over {
+        if unsettled && partition.passed_over {
             partition.close_window();
             self.reception.touch(id.0);
         }
-        // No coordinator said that these are settled: their other copies may be of another send,
-        // under another list.
-        self.tell_lists(id, &settled, effects);
+        // Nobody said that these copies are of one send, and so under one list.
+        self.tell_lists(id, &common, effects);
         if !gone.is_empty() {
             let listed = [self.config.node, peer];
             let new = NewTombstones {
@@ -198,7 +222,7 @@ impl Node {
     }
 
     /// Notes what a host lacks that should have it and this node holds, of these ids or of all.
-    fn give_lacking(
+    pub(super) fn give_lacking(
         &mut self,
         peer: NodeId,
         id: PartitionId,
@@ -215,6 +239,9 @@ impl Node {
             if let Some(only) = only {
                 let asked = only.iter().find(|(of, _)| *of == process);
                 lacks = asked.map_or_else(Ranges::default, |(_, asked)| lacks.intersection(asked));
+            }
+            if let Some(known) = partition.known.of(process) {
+                lacks.subtract(&known.lost);
             }
             if let Some((_, theirs, gone)) = named {
                 lacks.subtract(theirs);
@@ -318,6 +345,10 @@ impl Node {
                 }
                 self.drop_orphans(now, (id, numbers), &call.answered, effects);
             }
+            Question::Lost { id, messages, found } => {
+                self.lost_everywhere(id, (&messages, &found), &call.answered);
+            }
+            Question::Compare(_) => {}
             Question::Change { batch, at, change, results } => {
                 self.change_results(batch, &at, (change, results), effects);
             }

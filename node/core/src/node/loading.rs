@@ -12,14 +12,12 @@ use super::copies::{Rows, due_ms};
 use super::twins::Twins;
 use crate::custody::burial::Numbers;
 use crate::custody::known::Seen;
-use crate::effect::{Effect, Effects};
-use crate::envelope::{CopyItem, Envelope};
+use crate::effect::{Contents, Effect, Effects};
 use crate::event::{LinkId, LoadId, ScanEnd};
 use crate::ledger::key::{due_before, messages, messages_after};
 use crate::ledger::{Key, MessageKey, MessageRecord, Row, Write, record};
 use crate::now::Now;
 use crate::queue::{Given, Head, Reach, Sweep};
-use crate::ranges::Ranges;
 use crate::session::PartitionId;
 use crate::timer::Timer;
 
@@ -47,6 +45,10 @@ pub(super) enum Load {
     Lists(PartitionId, Numbers),
     /// Old copies that nobody else has.
     Orphans(PartitionId, Numbers),
+    /// The row of a message whose content could not be read.
+    Lost(MessageKey),
+    /// Rows that are read to see whether they are whole.
+    Scrub(PartitionId),
     /// Messages that may need one more holder.
     Replace(PartitionId),
     /// Messages whose ids came again.
@@ -69,10 +71,14 @@ impl Node {
         limit: usize,
         effects: &mut Effects,
     ) {
+        let contents = match load {
+            Load::Scrub(_) => Contents::Checked,
+            _ => Contents::LeftAlone,
+        };
         self.desk.loads.next += 1;
         let number = LoadId(self.desk.loads.next);
         self.desk.loads.under_way.insert(number, load);
-        effects.push(Effect::Load { load: number, from, to, limit });
+        effects.push(Effect::Load { load: number, from, to, limit, contents });
     }
 
     pub(super) fn read_window(&mut self, id: PartitionId, effects: &mut Effects) {
@@ -85,20 +91,6 @@ impl Node {
         partition.reading += 1;
         let reading = partition.reading;
         self.load(Load::Window(id, reading), range, limit, effects);
-    }
-
-    pub(super) fn read_lacking(
-        &mut self,
-        peer: NodeId,
-        (id, lacking): (PartitionId, Numbers),
-        after: Option<Stamp>,
-        effects: &mut Effects,
-    ) {
-        let Some(session) = self.sessions.with(peer) else { return };
-        let link = session.link;
-        let range = range_after(id, after);
-        let limit = self.config.page_rows;
-        self.load(Load::Lacking { peer, link, id, lacking }, range, limit, effects);
     }
 
     pub(super) fn read_orphans(&mut self, id: PartitionId, numbers: Numbers, fx: &mut Effects) {
@@ -143,6 +135,8 @@ impl Node {
                 }
             }
             Load::Sweep(id) => self.swept(id, (rows, end), effects),
+            Load::Lost(key) => self.lost_read(key, &rows, effects),
+            Load::Scrub(id) => self.scrub_read(now, id, (rows, end), effects),
             Load::Replace(id) => self.replace_read(now, id, (rows, end), effects),
             Load::Twins(twins) => {
                 let (rows, _) = self.stored(rows, end);
@@ -338,61 +332,6 @@ impl Node {
         }
     }
 
-    fn lacking_read(
-        &mut self,
-        now: Now,
-        (peer, id, lacking): (NodeId, PartitionId, Numbers),
-        (rows, end): (Vec<Row>, ScanEnd),
-        effects: &mut Effects,
-    ) {
-        let rule = self.rule(now, id.0);
-        let (stored, last) = self.stored(rows, end);
-        let (mut batches, mut items, mut bytes) = (Vec::new(), Vec::new(), 0);
-        for StoredRow { key, message, .. } in stored {
-            let Some(partition) = self.partitions.get(&id) else { break };
-            let MessageRecord { label, accepted, .. } = message;
-            let process = key.stamp.process;
-            let lacks = lacking.iter().any(|(of, n)| *of == process && n.contains(label.number));
-            let held = partition.known.seen(process, label.number) == Seen::Held;
-            let doubtful = accepted.time < rule.aged_before
-                && partition.known.is_unsettled(process, label.number)
-                && !rule.lone;
-            let list = partition.lists.of(process, label.number);
-            let holders = list.map_or(&[][..], |list| partition.holders(list)).to_vec();
-            if !lacks || !held || !holders.contains(&peer) {
-                continue;
-            }
-            if doubtful {
-                // Once another host is known to have it, it is given after all.
-                let number = Ranges::of(label.number, label.number);
-                let partition = self.partitions.get_mut(&id).expect("it was looked at");
-                partition.known.lacking_somewhere(&[(process, number)]);
-                continue;
-            }
-            bytes += label.content_length();
-            items.push(CopyItem { label, accepted, holders });
-            if bytes >= gaggle_wire::frame::BATCH_BYTES {
-                batches.push(std::mem::take(&mut items));
-                bytes = 0;
-            }
-        }
-        if !items.is_empty() {
-            batches.push(items);
-        }
-        let Some(session) = self.sessions.progress_mut(peer) else { return };
-        session.make_up_pending += u32::try_from(batches.len()).unwrap_or(u32::MAX);
-        session.make_up_pending -= 1;
-        if let (ScanEnd::More, Some(last)) = (end, last) {
-            session.make_up_pending += 1;
-            self.read_lacking(peer, (id, lacking), Some(last), effects);
-        }
-        for items in batches {
-            let envelope = Envelope::MakeUp { batch: MAKE_UP, queue: id.0, partition: id.1, items };
-            self.say(peer, envelope, effects);
-        }
-        self.make_up(now, peer, effects);
-    }
-
     fn swept(&mut self, id: PartitionId, (rows, end): (Vec<Row>, ScanEnd), effects: &mut Effects) {
         let purged = self.table.entry(id.0).map_or(Stamp::ZERO, |entry| entry.purged);
         let (stored, last) = self.stored(rows, end);
@@ -490,7 +429,5 @@ pub(super) fn range_after(id: PartitionId, after: Option<Stamp>) -> (Vec<u8>, Ve
     }
 }
 
-/// The number of batches of made-up copies: below those of sends, which start at 1.
-pub(super) const MAKE_UP: u64 = 0;
 /// A far-away due time is looked at again so often, because the wall clock may step.
 const DUE_LOOK_MS: u64 = 60_000;

@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::custody::burial::{BlockRecord, Burials};
 use crate::custody::known::SettledRecord;
 use crate::custody::replacing::Replacing;
+use crate::custody::scrub::Scrub;
 use crate::effect::Effects;
 use crate::event::Surroundings;
 use crate::ledger::key::meta;
@@ -174,6 +175,7 @@ impl Node {
             sends: Sends::default(),
             burials: opened.burials,
             replacing: Replacing::default(),
+            scrub: Scrub::default(),
             reception: Reception::default(),
             desk: Desk::default(),
             config,
@@ -190,6 +192,7 @@ impl Node {
         self.membership_said(now, out, effects);
         self.view_changed(now, effects);
         self.timers.at_latest(Timer::Second, now.mono);
+        self.timers.at_latest(Timer::Scrub, now.mono);
         self.timers.at_latest(Timer::ServeAlone, now.mono.plus(self.config.serve_alone_after));
         // Rows may lie here whose messages are gone: the last run may have ended in a sweep.
         let ids: Vec<PartitionId> = self.partitions.keys().copied().collect();

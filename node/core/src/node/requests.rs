@@ -9,7 +9,7 @@ use super::Node;
 use super::copies::{NewCopies, Relisting};
 use super::deleting::NewTombstones;
 use super::inventory::Question;
-use super::loading::MAKE_UP;
+use super::making_up::MAKE_UP;
 use super::peeking::Peek;
 use super::sending::NewSend;
 use super::status::Told;
@@ -178,6 +178,8 @@ impl Node {
             | Envelope::Settled { .. }
             | Envelope::Listed { .. }
             | Envelope::Ask { .. }
+            | Envelope::Fetch { .. }
+            | Envelope::Compare { .. }
             | Envelope::Inventory { .. } => self.copy_envelope(now, peer, envelope, effects),
             Envelope::Tombstones {
                 batch,
@@ -241,6 +243,12 @@ impl Node {
             }
             Envelope::Ask { call, queue, partition, messages, .. } => {
                 self.asked(peer, call, ((queue, partition), &messages), effects);
+            }
+            Envelope::Compare { call, queue, partition, digest } => {
+                self.compared(peer, (call, (queue, partition), digest), effects);
+            }
+            Envelope::Fetch { call, queue, partition, messages } => {
+                self.fetched(now, peer, (call, (queue, partition), &messages), effects);
             }
             Envelope::Inventory { call, partitions, last } => {
                 self.inventory_came(now, peer, (call, partitions, last), effects);

@@ -65,6 +65,7 @@ impl Node {
         let figures = [
             ("clock_sick", u64::from(self.calendar.is_sick())),
             ("tombstone_blocks", self.burials.count() as u64),
+            ("copies_to_refill", self.partitions.values().map(|p| p.known.lost_count()).sum()),
             ("under_replicated", few),
             ("to_be_replaced", left),
             ("to_be_replaced_seconds", seconds),

@@ -50,7 +50,7 @@ impl Bench {
         for effect in effects.drain().collect::<Vec<_>>() {
             match &effect {
                 Effect::Write(write) => self.write(write.clone()),
-                Effect::Load { load, from, to, limit } => {
+                Effect::Load { load, from, to, limit, .. } => {
                     let (rows, end) = self.scan(from, to, *limit);
                     seen.extend(self.handle(Event::Loaded { load: *load, rows, end }));
                     continue;

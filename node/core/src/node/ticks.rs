@@ -22,6 +22,8 @@ impl Node {
             self.say_all(&Envelope::Want { queue, wanted: Wanted::No }, effects);
         }
         self.ask_open(now, effects);
+        self.fetch_lost(now, effects);
+        self.compare_next(now, effects);
         let peers: Vec<_> = self.sessions.iter().map(|(node, _)| node).collect();
         for peer in peers {
             self.push_tombstones(now, peer, PUSH_AFTER, effects);

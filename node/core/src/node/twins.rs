@@ -100,7 +100,7 @@ impl Node {
                 (_, Seen::Held) => twins.exceptions.push((at, CopyException::Clash)),
                 // It was deleted while this was read.
                 (_, Seen::Gone) => twins.exceptions.push((at, CopyException::Gone)),
-                (_, Seen::New) => {}
+                (_, Seen::New | Seen::Lost) => {}
             }
         }
         self.read_twins(now, twins, effects);

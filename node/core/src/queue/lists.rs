@@ -54,6 +54,11 @@ impl Lists {
         ListId(u16::try_from(at).unwrap_or(u16::MAX))
     }
 
+    /// Whether there is more than one list.
+    pub(crate) fn are_many(&self) -> bool {
+        self.lists.len() > 1
+    }
+
     /// The nodes of a list, in the slot's order.
     pub(crate) fn nodes(&self, list: ListId) -> &[NodeId] {
         &self.lists[usize::from(list.0)].nodes

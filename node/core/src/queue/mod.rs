@@ -45,6 +45,8 @@ pub(crate) struct Partition {
     pub(crate) next_due: Option<u64>,
     /// Whether rows lie on disk whose messages are not held any more.
     pub(crate) sweep: Sweep,
+    /// When other holders are asked again for what was lost here.
+    pub(crate) fetch_at: Mono,
     /// Whether this node is one of the home hosts, as of the last refresh.
     home: bool,
     /// Whether rows were passed over that may be handed out once they are settled.
@@ -83,6 +85,7 @@ impl Partition {
             lists: Lists::new(Slot::of(id.0, id.1)),
             next_due: None,
             sweep: Sweep::Clean,
+            fetch_at: Mono(0),
             home: false,
             passed_over: false,
         }
@@ -118,9 +121,21 @@ impl Partition {
 
     /// This message was dropped.
     pub(crate) fn drop_held(&mut self, process: ProcessId, number: u64) {
-        let number = Ranges::of(number, number);
-        self.lists.drop_held(process, &number);
-        self.known.drop_held(process, &number);
+        self.drop_all(process, &Ranges::of(number, number));
+    }
+
+    /// These messages were dropped.
+    pub(crate) fn drop_all(&mut self, process: ProcessId, numbers: &Ranges) {
+        self.lists.drop_held(process, numbers);
+        self.known.drop_held(process, numbers);
+    }
+
+    /// Under which list a message that was lost here is to be stored again: its holders are all
+    /// that either names.
+    pub(crate) fn list_again(&mut self, holders: &[NodeId], id: MessageId) -> ListId {
+        let number = [(id.process, Ranges::of(id.number, id.number))];
+        self.lists.merge(holders, &number);
+        self.lists.of(id.process, id.number).unwrap_or_else(|| self.lists.intern(holders))
     }
 
     /// Whether this node hands out what is held by this list, as of the last refresh.

@@ -44,6 +44,8 @@ pub(crate) struct Session {
     pub(crate) make_up: VecDeque<(PartitionId, Numbers)>,
     /// Batches of made-up copies, and reads for them, that are under way.
     pub(crate) make_up_pending: u32,
+    /// The partition that was compared with the other last.
+    pub(crate) compared: Option<PartitionId>,
     /// The other's wall clock minus the own one, as last told.
     pub(crate) clock_offset: Option<i64>,
 }
@@ -106,6 +108,7 @@ impl Sessions {
             inventoried: BTreeSet::new(),
             make_up: VecDeque::new(),
             make_up_pending: 0,
+            compared: None,
             clock_offset: None,
         };
         self.links.insert(link, peer);

@@ -1,0 +1,147 @@
+//! Copies that were lost here: dropped, fetched from the other holders, or given up by all.
+//!
+//! A copy is lost when its row is damaged or has vanished. It is never handed out or given away;
+//! its list is remembered, and whoever is on it is asked for a copy. When all of them have
+//! answered and none has one, the message is lost: that is counted, and nobody looks for it any
+//! more.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use gaggle_wire::NodeId;
+
+use super::Node;
+use super::copies::Rows;
+use super::inventory::Question;
+use super::loading::Load;
+use crate::custody::burial::Numbers;
+use crate::effect::Effects;
+use crate::envelope::{Envelope, PartitionInventory};
+use crate::ledger::key::messages_between;
+use crate::ledger::{Key, MessageKey, MessageRecord, Row};
+use crate::now::{Mono, Now};
+use crate::queue::{Head, Told};
+use crate::ranges::Ranges;
+use crate::session::PartitionId;
+use crate::timer::Timer;
+
+impl Node {
+    /// The content of a message cannot be read back whole.
+    pub(super) fn body_lost(&mut self, key: MessageKey, effects: &mut Effects) {
+        self.count("bodies_lost");
+        let Some(partition) = self.partitions.get_mut(&(key.queue, key.partition)) else { return };
+        match partition.remove(key.stamp) {
+            Some(Head { label, .. }) => self.lose(key, label.number, effects),
+            // Its number is in its header, if that is whole.
+            None => self.load(Load::Lost(key), messages_between(key, key), 1, effects),
+        }
+    }
+
+    /// The row of a message whose content could not be read. It may have been deleted meanwhile.
+    pub(super) fn lost_read(&mut self, key: MessageKey, rows: &[Row], effects: &mut Effects) {
+        let is_row = |row: &&Row| Key::parse(&row.key) == Some(Key::Message(key));
+        let Some(row) = rows.iter().find(is_row) else { return };
+        match MessageRecord::decode(&key, &row.value) {
+            Ok(message) => self.lose(key, message.label.number, effects),
+            // Which one it was is found by the scrub.
+            Err(_) => self.count("rows_damaged"),
+        }
+    }
+
+    /// The copy here is no copy any more.
+    fn lose(&mut self, key: MessageKey, number: u64, effects: &mut Effects) {
+        let Some(partition) = self.partitions.get_mut(&(key.queue, key.partition)) else { return };
+        let numbers = Ranges::of(number, number);
+        let rows = Rows::of(partition, key, &numbers);
+        if partition.known.lose(key.stamp.process, &numbers).is_empty() {
+            return;
+        }
+        partition.fetch_at = Mono(0);
+        Self::remove_rows(key, rows, effects);
+        self.count("copies_lost");
+    }
+
+    /// Asks the other holders for what was lost here.
+    pub(super) fn fetch_lost(&mut self, now: Now, effects: &mut Effects) {
+        let mut asks: Vec<(PartitionId, Numbers, BTreeSet<NodeId>)> = Vec::new();
+        for (id, partition) in &mut self.partitions {
+            if now.mono < partition.fetch_at || !partition.known.has_lost() {
+                continue;
+            }
+            partition.fetch_at = now.mono.plus(FETCH_EVERY);
+            let lost = partition.known.lost();
+            let mut nodes = partition.lists.nodes_of(&lost);
+            nodes.retain(|node| self.sessions.with(*node).is_some());
+            asks.push((*id, lost, nodes));
+        }
+        for (id, messages, nodes) in asks {
+            self.tell_lists(id, &messages, effects);
+            let deadline = now.mono.plus(ANSWER_WITHIN);
+            self.timers.at_latest(Timer::Deadlines, deadline);
+            let kind = Question::Lost { id, messages: messages.clone(), found: Vec::new() };
+            let call = self.desk.calls.start(nodes.iter().copied(), deadline, kind);
+            let (queue, partition) = id;
+            for node in nodes {
+                let messages = messages.clone();
+                self.say(node, Envelope::Fetch { call, queue, partition, messages }, effects);
+            }
+            self.call_over(now, call, effects);
+        }
+    }
+
+    /// Another holder has lost its copies of these: it is told what is here, and given it.
+    pub(super) fn fetched(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        (call, id, messages): (u64, PartitionId, &Numbers),
+        effects: &mut Effects,
+    ) {
+        let none = nothing(id);
+        let known = self.partitions.get(&id).map(|partition| &partition.known);
+        let here = known.map_or_else(|| none.clone(), |known| known.inventory(id, Some(messages)));
+        let answer = Envelope::Inventory { call, partitions: vec![here], last: true };
+        self.say(peer, answer, effects);
+        self.give_lacking(peer, id, &none, Some(messages));
+        self.make_up(now, peer, effects);
+    }
+
+    /// The other holders have answered, or had the time to. What nobody has any more is lost.
+    pub(super) fn lost_everywhere(
+        &mut self,
+        id: PartitionId,
+        (messages, found): (&Numbers, &Numbers),
+        answered: &BTreeSet<NodeId>,
+    ) {
+        let me = self.config.node;
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        let lost = partition.known.lost();
+        let mut given_up = 0;
+        for (nodes, numbers) in partition.lists.told(Told::These(messages)) {
+            if !nodes.iter().all(|node| *node == me || answered.contains(node)) {
+                continue;
+            }
+            for (process, numbers) in numbers {
+                let of = |all: &Numbers| all.iter().find(|(of, _)| *of == process).cloned();
+                let still = of(&lost).map(|(_, lost)| lost.intersection(&numbers));
+                let mut nowhere = still.unwrap_or_default();
+                if let Some((_, found)) = of(found) {
+                    nowhere.subtract(&found);
+                }
+                given_up += nowhere.size();
+                partition.drop_all(process, &nowhere);
+            }
+        }
+        self.count_more("lost_everywhere", given_up);
+    }
+}
+
+/// What a node knows that knows nothing of a partition.
+pub(super) fn nothing((queue, partition): PartitionId) -> PartitionInventory {
+    PartitionInventory { queue, partition, processes: Vec::new() }
+}
+
+/// How often those who have what was lost here are asked for it again.
+const FETCH_EVERY: Duration = Duration::from_secs(10);
+/// How long they have to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);

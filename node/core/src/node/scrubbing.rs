@@ -1,0 +1,122 @@
+//! The check of all rows that goes on in the background.
+//!
+//! What a scan passes is noted; what is held and was not passed has no row any more, or a damaged
+//! one. Rows that cannot be parsed go: nothing else would ever find them again.
+
+use std::ops::Bound;
+
+use gaggle_wire::Stamp;
+
+use super::Node;
+use super::copies::Rows;
+use super::loading::{Load, range_after};
+use crate::custody::scrub::Stand;
+use crate::effect::Effects;
+use crate::event::ScanEnd;
+use crate::ledger::{Key, MessageRecord, Row};
+use crate::now::Now;
+use crate::session::PartitionId;
+use crate::timer::Timer;
+
+impl Node {
+    /// Goes on with the scrub, if it has been paid for.
+    pub(super) fn scrub_on(&mut self, now: Now, effects: &mut Effects) {
+        let next = self.scrub.pace.next();
+        if now.mono < next {
+            self.timers.at_latest(Timer::Scrub, next);
+            return;
+        }
+        match self.scrub.stand {
+            Stand::Reading => {}
+            Stand::Behind(id, stamp) => self.read_scrub(id, Some(stamp), effects),
+            Stand::Rest => {
+                self.scrub.began = now.mono;
+                let first = self.partitions.keys().next().copied();
+                self.scrub_partition(now, first, effects);
+            }
+            Stand::Before(id) => {
+                let first = self.partitions.range(id..).next().map(|(id, _)| *id);
+                self.scrub_partition(now, first, effects);
+            }
+        }
+    }
+
+    /// Begins with a partition, or ends the pass.
+    fn scrub_partition(&mut self, now: Now, id: Option<PartitionId>, effects: &mut Effects) {
+        let partition = id.and_then(|id| self.partitions.get_mut(&id).map(|found| (id, found)));
+        if let Some((id, partition)) = partition {
+            partition.known.begin_scrub();
+            self.read_scrub(id, None, effects);
+            return;
+        }
+        self.count("scrubs");
+        self.scrub.stand = Stand::Rest;
+        let again = self.scrub.began.plus(self.config.scrub_every).max(now.mono);
+        self.timers.at_latest(Timer::Scrub, again);
+    }
+
+    fn read_scrub(&mut self, id: PartitionId, after: Option<Stamp>, effects: &mut Effects) {
+        self.scrub.stand = Stand::Reading;
+        let limit = self.config.page_rows;
+        self.load(Load::Scrub(id), range_after(id, after), limit, effects);
+    }
+
+    /// A page is here; of contents that are not whole the runtime tells beside it.
+    pub(super) fn scrub_read(
+        &mut self,
+        now: Now,
+        id: PartitionId,
+        (rows, end): (Vec<Row>, ScanEnd),
+        effects: &mut Effects,
+    ) {
+        let (mut bytes, mut damaged, mut last) = (0, 0, None);
+        let mut known = self.partitions.get_mut(&id).map(|partition| &mut partition.known);
+        for row in &rows {
+            bytes += ROW_COST;
+            let Some(Key::Message(key)) = Key::parse(&row.key) else { continue };
+            last = Some(key.stamp);
+            match (MessageRecord::decode(&key, &row.value), &mut known) {
+                (Ok(message), Some(known)) => {
+                    bytes += message.label.content_length() as u64;
+                    known.scrubbed(key.stamp.process, message.label.number);
+                }
+                (Ok(_), None) => {}
+                (Err(_), _) => {
+                    damaged += 1;
+                    Self::remove_rows(key, Rows::WithCount, effects);
+                }
+            }
+        }
+        self.count_more("rows_damaged", damaged);
+        self.scrub.pace.pay(now.mono, (bytes, 0), self.config.scrub_rate);
+        self.scrub.stand = match (end, last) {
+            (ScanEnd::More, Some(last)) => Stand::Behind(id, last),
+            _ => {
+                self.scrub_ended(id);
+                let after = (Bound::Excluded(id), Bound::Unbounded);
+                let next = self.partitions.range(after).next();
+                next.map_or(Stand::Before(END), |(id, _)| Stand::Before(*id))
+            }
+        };
+        self.scrub_on(now, effects);
+    }
+
+    /// All rows of a partition were read.
+    fn scrub_ended(&mut self, id: PartitionId) {
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        let mut missing = 0;
+        for (process, numbers) in partition.known.end_scrub() {
+            missing += partition.known.lose(process, &numbers).size();
+        }
+        if missing > 0 {
+            partition.window.drop_gone(&partition.known);
+            partition.fetch_at = crate::now::Mono(0);
+            self.count_more("copies_lost", missing);
+        }
+    }
+}
+
+/// Behind every partition.
+const END: PartitionId = (gaggle_wire::QueueId(Stamp::MAX), u16::MAX);
+/// What a row costs beside its content.
+const ROW_COST: u64 = 128;
