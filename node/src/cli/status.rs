@@ -129,6 +129,9 @@ fn standing(standing: Standing) -> &'static str {
 fn print(status: &Status) -> Result<(), Failure> {
     let titles = ["node", "zone", "state", "sessions", "clock", "disk", "address", "age"];
     output::table(titles, status.members.iter().map(member_row).collect())?;
+    if let Some(line) = repair_line(status) {
+        output::line(format!("\n{line}"))?;
+    }
     if status.queues.is_empty() {
         return output::line("\nno queues");
     }
@@ -141,6 +144,29 @@ fn print(status: &Status) -> Result<(), Failure> {
         }
     }
     output::table(["queue", "messages", "in flight", "oldest", "age"], rows)
+}
+
+/// What is being made up for, if anything has too few holders.
+fn repair_line(status: &Status) -> Option<String> {
+    let up = status.members.iter().filter(|member| member.standing != Standing::Down);
+    let reports: Vec<_> = up.filter_map(|member| member.report.as_ref()).collect();
+    let each = |name: &str| {
+        let counters = reports.iter().flat_map(|report| &report.counters);
+        counters.filter(|(of, _)| of == name).map(|(_, count)| *count).collect::<Vec<u64>>()
+    };
+    let few: u64 = each("under_replicated").iter().sum();
+    let left: u64 = each("to_be_replaced").iter().sum();
+    let seconds = each("to_be_replaced_seconds").into_iter().max().unwrap_or_default();
+    if few == 0 {
+        return None;
+    }
+    let rest = if left == 0 {
+        "there is no further host for them".to_owned()
+    } else {
+        let time = humantime::format_duration(Duration::from_secs(seconds));
+        format!("{left} of them will be copied to further hosts, done in about {time}")
+    };
+    Some(format!("{few} messages have too few holders; {rest}"))
 }
 
 fn member_row(member: &MemberStatus) -> [String; 8] {
@@ -244,3 +270,52 @@ pub(crate) fn queue_object(queue: &QueueStatus) -> Value {
 
 /// Quick for a person, and no load.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use gaggle_wire::NodeReport;
+
+    use super::*;
+
+    fn status(reports: &[(Standing, [u64; 3])]) -> Status {
+        let member = |(standing, [few, left, seconds]): &(Standing, [u64; 3])| MemberStatus {
+            node: NodeId(1),
+            client_address: "127.0.0.1:7400".parse().unwrap(),
+            peer_address: "127.0.0.1:7400".parse().unwrap(),
+            zone: String::new(),
+            standing: *standing,
+            report: Some(NodeReport {
+                age_ms: 0,
+                boot: 1,
+                ready: true,
+                sessions: Vec::new(),
+                clock_offset_ns: None,
+                disk_bytes: 0,
+                socket_buffer_bytes: 0,
+                counters: vec![
+                    ("under_replicated".to_owned(), *few),
+                    ("to_be_replaced".to_owned(), *left),
+                    ("to_be_replaced_seconds".to_owned(), *seconds),
+                ],
+            }),
+        };
+        let members = reports.iter().map(member).collect();
+        Status { node: NodeId(1), members, queues: Vec::new() }
+    }
+
+    #[test]
+    fn what_has_too_few_holders_is_said_with_the_time_that_is_left() {
+        assert_eq!(repair_line(&status(&[(Standing::Ready, [0, 0, 0])])), None);
+        let line = |reports: &[_]| repair_line(&status(reports)).unwrap();
+        let (ready, down) = (Standing::Ready, Standing::Down);
+        assert_eq!(
+            line(&[(ready, [300, 200, 70]), (ready, [5, 5, 30]), (down, [9, 9, 900])]),
+            "305 messages have too few holders; 205 of them will be copied to further hosts, done in \
+             about 1m 10s"
+        );
+        assert_eq!(
+            line(&[(ready, [7, 0, 0])]),
+            "7 messages have too few holders; there is no further host for them"
+        );
+    }
+}

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use gaggle_core::envelope::{Envelope, Lane, delivery_message};
 use gaggle_core::event::{ClientId, LinkId, LoadId, Reply};
 use gaggle_core::ledger::MessageKey;
-use gaggle_wire::{DeliveryLabel, Label, Response};
+use gaggle_wire::{Label, Response};
 
 use crate::store::{Content, Scan};
 
@@ -130,7 +130,7 @@ fn leave_out<T>(from: &mut Vec<T>, gone: &BTreeSet<usize>) {
 
 #[cfg(test)]
 mod tests {
-    use gaggle_wire::{Message, NodeId, ProcessId, QueueId, Receipt, Stamp};
+    use gaggle_wire::{DeliveryLabel, Message, NodeId, ProcessId, QueueId, Receipt, Stamp};
 
     use super::*;
 

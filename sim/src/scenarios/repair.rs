@@ -1,13 +1,12 @@
 //! Hosts that stay away, copies that rot or vanish: what others hold makes up for it.
 
-use gaggle_wire::{DeliveryLabel, QueueDescription};
+use gaggle_wire::{DeliveryLabel, QueueDescription, SettingsChange};
 
 use super::support::{
-    MS, SECOND, create, delete, drained, formed_of, labels, one_partition, received, sent,
+    MS, SECOND, create, delete, drained, formed, formed_of, labels, one_partition, received, sent,
 };
 use crate::World;
 use crate::options::Options;
-use crate::oracle::Weather;
 
 const COUNT: usize = 300;
 
@@ -107,7 +106,6 @@ fn what_is_deleted_while_it_is_copied_stays_deleted() {
         for some in came.chunks(37) {
             delete(&mut world, node, receipts(some));
         }
-        world.oracle.weather = Weather::Healed(world.now());
         world.run(5 * SECOND);
         assert_eq!(copies(&world), 0, "P4, seed {seed}");
         world.start(holders[1]);
@@ -177,7 +175,7 @@ fn what_no_holder_has_any_more_is_counted_once_by_each_and_not_looked_for_for_ev
     for at in &holders {
         world.vanish(*at, &[7]);
     }
-    world.oracle.excuse(queue.id);
+    world.judge.oracle.excuse(queue.id);
     assert!(world.run_until(30 * SECOND, |world| copies(world) == 3 * COUNT - 3));
     world.run(20 * SECOND);
     assert_eq!(world.counted("lost_everywhere"), 3);
@@ -215,9 +213,58 @@ fn a_wiped_node_is_filled_again_but_not_with_what_was_deleted() {
     delete(&mut world, node, receipts(&came[..COUNT / 2]));
     world.start(victim);
     assert!(world.run_until(20 * SECOND, |world| world.stored(victim) == COUNT / 2));
-    world.oracle.weather = Weather::Healed(world.now());
     world.run(30 * SECOND);
     assert_eq!(world.stored(victim), COUNT / 2, "P4");
     assert_eq!(drained(&mut world, victim).len(), COUNT / 2);
     assert!(world.run_until(60 * SECOND, forgotten), "L5");
+}
+
+#[test]
+fn what_was_deleted_on_one_side_of_a_cut_while_the_other_copied_it_stays_deleted() {
+    for seed in 300..320 {
+        let (mut world, _, holders) = three_of_five(seed, 40_000);
+        let others: Vec<usize> = (0..5).filter(|at| !holders.contains(at)).collect();
+        let came = all_received(&mut world, holders[0]);
+        for here in &holders[..2] {
+            for there in others.iter().chain([&holders[2]]) {
+                world.cut(*here, *there);
+            }
+        }
+        assert!(world.run_until(20 * SECOND, |world| copies(world) > 3 * COUNT));
+        for some in came.chunks(100) {
+            delete(&mut world, holders[0], receipts(some));
+        }
+        world.run((seed - 300) * 100 * MS);
+        world.heal_all();
+        assert!(world.run_until(30 * SECOND, |world| world.is_whole(5)));
+        world.run(3 * SECOND);
+        assert_eq!(drained(&mut world, others[0]), [0; 0], "P4, seed {seed}");
+        assert!(world.run_until(60 * SECOND, forgotten), "L5, seed {seed}");
+    }
+}
+
+#[test]
+fn a_host_that_was_away_for_longer_than_tombstones_are_kept_brings_nothing_back() {
+    let mut world = formed(3, 88);
+    let queue = create(
+        &mut world,
+        SettingsChange { retention_ms: Some(60_000), replicas: Some(3), ..one_partition() },
+    );
+    let all = labels(&world, 7, 1, 50);
+    sent(&mut world, 0, &queue, &all);
+    world.run(SECOND);
+    let came = received(&mut world, 0, 1000);
+    assert_eq!(came.len(), 50);
+    world.crash(2);
+    world.run(10 * SECOND);
+    delete(&mut world, 0, receipts(&came));
+    world.run(3700 * SECOND);
+    let kept: Vec<_> = [0, 1].into_iter().flat_map(|at| world.leftovers(at)).collect();
+    assert!(kept.is_empty(), "its tombstones are dropped at last: {kept:?}");
+    world.start(2);
+    assert!(world.run_until(30 * SECOND, |world| world.is_whole(3)));
+    world.run(30 * SECOND);
+    assert_eq!([0, 1, 2].map(|at| world.stored(at)), [0; 3], "F5: nobody is given what expired");
+    assert_eq!(world.counted("expired_while_away"), 50);
+    assert_eq!(drained(&mut world, 2), [0; 0], "P4");
 }

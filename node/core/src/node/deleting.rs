@@ -393,6 +393,6 @@ const DELETE_WITHIN: Duration = Duration::from_secs(10);
 /// See `BULK_AFTER` of sends.
 const BULK_AFTER: Duration = Duration::from_millis(100);
 /// How much longer than its queue's retention a tombstone is kept: clocks differ.
-const EXPIRY_SLACK_MS: u64 = 3600 * 1000;
+pub(super) const EXPIRY_SLACK_MS: u64 = 3600 * 1000;
 /// Expired messages that are looked at in one go.
 const EXPIRE_MAX: usize = 1000;

@@ -60,7 +60,7 @@ pub(super) enum Load {
 pub(super) struct StoredRow {
     pub(super) key: MessageKey,
     pub(super) message: MessageRecord,
-    deliveries: u32,
+    pub(super) deliveries: u32,
 }
 
 impl Node {

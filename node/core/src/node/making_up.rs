@@ -1,15 +1,19 @@
 //! Making up: what another holder lacks is read from disk, page by page, and given to it.
 
-use gaggle_wire::{NodeId, Stamp};
+use std::time::Duration;
+
+use gaggle_wire::{NodeId, QueueId, Stamp};
 
 use super::Node;
+use super::copies::Rows;
+use super::deleting::EXPIRY_SLACK_MS;
 use super::loading::{Load, StoredRow, range_after};
 use crate::custody::burial::Numbers;
 use crate::custody::known::Seen;
 use crate::effect::Effects;
 use crate::envelope::{CopyItem, Envelope};
 use crate::event::ScanEnd;
-use crate::ledger::{MessageRecord, Row};
+use crate::ledger::{MessageKey, MessageRecord, Row};
 use crate::now::Now;
 use crate::ranges::Ranges;
 use crate::session::PartitionId;
@@ -39,7 +43,7 @@ impl Node {
         let rule = self.rule(now, id.0);
         let (stored, last) = self.stored(rows, end);
         let (mut batches, mut items, mut bytes) = (Vec::new(), Vec::new(), 0);
-        for StoredRow { key, message, .. } in stored {
+        for StoredRow { key, message, deliveries } in stored {
             let Some(partition) = self.partitions.get(&id) else { break };
             let MessageRecord { label, accepted, .. } = message;
             let process = key.stamp.process;
@@ -51,6 +55,10 @@ impl Node {
             let list = partition.lists.of(process, label.number);
             let holders = list.map_or(&[][..], |list| partition.holders(list)).to_vec();
             if !lacks || !held || !holders.contains(&peer) {
+                continue;
+            }
+            if self.is_long_expired(now, id.0, accepted) {
+                self.drop_expired(key, (label.number, deliveries), effects);
                 continue;
             }
             if doubtful {
@@ -82,6 +90,30 @@ impl Node {
             self.say(peer, envelope, effects);
         }
         self.make_up(now, peer, effects);
+    }
+
+    /// Whether a message expired so long ago that its tombstone may have been dropped, if there was
+    /// one: nobody gives such a copy to anybody (F5).
+    pub(super) fn is_long_expired(&self, now: Now, queue: QueueId, accepted: Stamp) -> bool {
+        let Some(entry) = self.table.live(queue) else { return false };
+        let limit = entry.settings().retention_ms.saturating_add(EXPIRY_SLACK_MS);
+        now.wall.since(accepted.time) > Duration::from_millis(limit)
+    }
+
+    /// A host was away for longer than a message lives: its copy is dropped without a word.
+    fn drop_expired(
+        &mut self,
+        key: MessageKey,
+        (number, deliveries): (u64, u32),
+        effects: &mut Effects,
+    ) {
+        if let Some(partition) = self.partitions.get_mut(&(key.queue, key.partition)) {
+            partition.drop_held(key.stamp.process, number);
+            partition.remove(key.stamp);
+        }
+        let rows = if deliveries > 0 { Rows::WithCount } else { Rows::Message };
+        Self::remove_rows(key, rows, effects);
+        self.count("expired_while_away");
     }
 }
 

@@ -113,7 +113,8 @@ impl Node {
         };
         for row in stored {
             let size = row.message.label.content_length() as u64;
-            let Some((list, to)) = self.planned(id, &row, rule, (&mut plans, &long_away)) else {
+            let Some((list, to)) = self.planned(id, &row, (now, rule), (&mut plans, &long_away))
+            else {
                 passed += 1;
                 continue;
             };
@@ -143,13 +144,16 @@ impl Node {
         &self,
         id: PartitionId,
         row: &StoredRow,
-        rule: Rule,
+        (now, rule): (Now, Rule),
         (plans, long_away): (&mut BTreeMap<ListId, Option<NodeId>>, &BTreeSet<NodeId>),
     ) -> Option<(ListId, NodeId)> {
         let partition = self.partitions.get(&id)?;
         let (process, number) = (row.key.stamp.process, row.message.label.number);
         let held = partition.known.seen(process, number) == Seen::Held;
         if !held || (partition.known.is_unsettled(process, number) && !rule.lone) {
+            return None;
+        }
+        if self.is_long_expired(now, id.0, row.message.accepted) {
             return None;
         }
         let list = partition.lists.of(process, number).filter(|list| partition.serves(*list))?;
