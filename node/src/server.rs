@@ -144,8 +144,8 @@ impl Server {
         &self.network.closes
     }
 
-    /// Waits until it ends by itself, which it does only when its disk keeps failing, or when an
-    /// earlier process runs under its name.
+    /// Waits until it ends by itself, which it does only when its disk keeps failing, its socket
+    /// cannot be bound again, or an earlier process runs under its name.
     ///
     /// # Errors
     /// Why it ended.
