@@ -18,7 +18,7 @@
 //! Invariant: a record that does not check is an error, never a default. What this file does not
 //! do: it does not decide what a bad record means.
 
-use gaggle_wire::{Label, NodeId, Receipt, Stamp};
+use gaggle_wire::{Label, NodeId, Stamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
@@ -48,7 +48,13 @@ pub struct MessageRecord {
 }
 
 impl MessageRecord {
+    /// The most holders that a row can name: their number is one byte.
+    pub const HOLDERS_MAX: usize = u8::MAX as usize;
+
     /// Encodes the header for this key.
+    ///
+    /// # Panics
+    /// With more than [`Self::HOLDERS_MAX`] holders.
     #[must_use]
     pub fn encode(&self, key: &MessageKey) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FIXED + 8 * self.holders.len());
@@ -82,7 +88,7 @@ impl MessageRecord {
             value.get(..Self::header_length(value)).ok_or(RecordError::Damaged)?.to_vec();
         let crc = u32_at(&header, CRC);
         header[CRC..CRC + 4].fill(0);
-        if header_crc(key, &header) != crc || usize::from(header[1]) > Receipt::HOLDERS_MAX {
+        if header_crc(key, &header) != crc {
             return Err(RecordError::Damaged);
         }
         let label = Label {

@@ -126,6 +126,7 @@ impl Node {
         let Some(entry) = self.table.live(queue) else { return Vec::new() };
         let settings = entry.settings();
         let lease = visibility(visibility_ms.unwrap_or(settings.visibility_timeout_ms));
+        let lease = lease.max(LEASE_MIN);
         let rule = self.rule(now, queue);
         let oldest_allowed =
             now.wall.0.saturating_sub(settings.retention_ms.saturating_mul(1_000_000));
@@ -195,7 +196,7 @@ impl Node {
             partition: id.1,
             number: head.label.number,
             stamp,
-            holders: partition.holders_of(&head).to_vec(),
+            holders: partition.holders_named(&head),
             custodian: me,
             boot,
             delivery,
@@ -328,3 +329,6 @@ const GIVE_MAX: u32 = 1000;
 /// How much older what is offered elsewhere must be to come before what is ready here: 1 s, in
 /// nanoseconds.
 const MUCH_OLDER: u64 = 1_000_000_000;
+/// The shortest lease. Without one, a consumer that streams and hides nothing would be given the
+/// same message again and again within one moment, and the node would do nothing else.
+const LEASE_MIN: Duration = Duration::from_millis(100);

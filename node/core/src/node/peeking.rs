@@ -110,7 +110,7 @@ impl Node {
                         partition: id.1,
                         number: head.label.number,
                         stamp: head.label.stamp,
-                        holders: partition.holders_of(head).to_vec(),
+                        holders: partition.holders_named(head),
                         custodian: self.config.node,
                         boot: self.run.boot,
                         delivery: head.deliveries,

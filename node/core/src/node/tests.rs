@@ -1,6 +1,7 @@
 //! One node alone, event by event: whole lists of effects. Clusters are the simulator's.
 
 mod faults;
+mod hostile;
 mod repair;
 
 use gaggle_wire::{

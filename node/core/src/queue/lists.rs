@@ -5,14 +5,16 @@
 //! makes a delete reach every copy, also one that a second send of the same id left at a host
 //! which the first one did not know of (P4).
 //!
-//! Invariants: a message is under one list; the nodes of a list stand in the slot's order. What
-//! this file does not do: rows have their list on disk; who changes it here has it written there.
+//! Invariants: a message is under one list; the nodes of a list stand in the slot's order, each
+//! once, and no more of them than a row can name. What this file does not do: rows have their list
+//! on disk; who changes it here has it written there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gaggle_wire::{NodeId, ProcessId};
 
 use crate::custody::burial::{Numbers, merge_numbers};
+use crate::ledger::MessageRecord;
 use crate::ranges::Ranges;
 use crate::table::rendezvous::{self, Slot};
 
@@ -41,11 +43,13 @@ impl Lists {
         Self { slot, lists: Vec::new(), epoch: 0 }
     }
 
-    /// Interns a list.
+    /// Interns a list. Of more nodes than a row can name, which no cluster has, those stay that
+    /// come first in the slot's order: the home hosts are among them.
     pub(crate) fn intern(&mut self, nodes: &[NodeId]) -> ListId {
         let mut nodes = nodes.to_vec();
         rendezvous::order(self.slot, &mut nodes);
         nodes.dedup();
+        nodes.truncate(MessageRecord::HOLDERS_MAX);
         let at = self.lists.iter().position(|list| list.nodes == nodes).unwrap_or_else(|| {
             self.lists.push(List { nodes, serves: false, held: BTreeMap::new() });
             self.epoch = 0;
@@ -146,7 +150,7 @@ impl Lists {
             let present = &self.lists[at].nodes;
             let more = nodes.iter().filter(|node| !present.contains(node));
             let longer: Vec<NodeId> = present.iter().chain(more).copied().collect();
-            if longer.len() == present.len() {
+            if longer.len() == present.len() || present.len() == MessageRecord::HOLDERS_MAX {
                 continue;
             }
             let numbers = intersection(&self.lists[at].held, messages);

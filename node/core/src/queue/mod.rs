@@ -15,7 +15,7 @@ mod window;
 
 use std::collections::BTreeMap;
 
-use gaggle_wire::{Label, MessageId, NodeId, ProcessId, Stamp};
+use gaggle_wire::{Label, MessageId, NodeId, ProcessId, Receipt, Stamp};
 
 pub(crate) use flight::{Flight, Flights, Given, Lease};
 pub(crate) use lists::{ListId, Lists, Told};
@@ -105,6 +105,11 @@ impl Partition {
     pub(crate) fn holders_of(&self, head: &Head) -> &[NodeId] {
         let list = self.lists.of(head.label.stamp.process, head.label.number);
         self.lists.nodes(list.unwrap_or(head.list))
+    }
+
+    /// As many of them as a receipt can name: a delete reaches the others through these.
+    pub(crate) fn holders_named(&self, head: &Head) -> Vec<NodeId> {
+        self.holders_of(head).iter().take(Receipt::HOLDERS_MAX).copied().collect()
     }
 
     /// Takes a new message in, under this list.

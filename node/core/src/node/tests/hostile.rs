@@ -1,0 +1,54 @@
+//! What a peer or a client may say that none of ours would: nothing of it panics a node, keeps it
+//! busy, or makes it write what it cannot read. Most of it was found by the fuzzer's walks.
+
+use super::*;
+use crate::event::LinkId;
+
+const PEER: NodeId = NodeId(2);
+const LINK: LinkId = LinkId(1);
+
+/// A node with a queue and a session.
+fn in_session() -> (Bench, QueueId) {
+    let mut bench = Bench::new();
+    let queue = bench.queue(one_partition());
+    let hello = PeerHello { node: PEER, store: 9, ..bench.node.hello() };
+    bench.handle(Event::LinkUp { link: LINK, hello: Box::new(hello) });
+    (bench, queue)
+}
+
+impl Bench {
+    fn hear(&mut self, envelope: Envelope) -> Vec<Effect> {
+        self.handle(Event::Envelope { link: LINK, envelope })
+    }
+}
+
+/// A message under a list of 300 hosts panicked the node that was to store it, and one of 17 was
+/// stored and could not be read any more.
+#[test]
+fn a_message_is_stored_and_read_again_however_many_hosts_its_list_names() {
+    for hosts in [17, 300] {
+        let (mut bench, queue) = in_session();
+        let holders = (1..=hosts).map(NodeId).collect();
+        let (label, partition) = (bench.label(1), 0);
+        let (batch, accepted, labels) = (1, label.stamp, vec![label]);
+        bench.hear(Envelope::Copy { batch, queue, partition, accepted, holders, labels });
+        let key = MessageKey { queue, partition, stamp: label.stamp };
+        let record = MessageRecord::decode(&key, &bench.rows[&key.encode()]).unwrap();
+        assert_eq!(record.holders.len(), usize::try_from(hosts).unwrap().min(255));
+    }
+}
+
+/// A consumer that streams and asked to hide messages for no time got the same one without end.
+#[test]
+fn a_lease_of_no_time_does_not_keep_a_node_busy() {
+    let mut bench = Bench::new();
+    let queue = bench.queue(one_partition());
+    bench.send(queue, 1..=1);
+    let name = QueueName::parse("orders").unwrap();
+    bench.ask(Request::Consume { queue: name, visibility_ms: Some(0), credit: u64::MAX });
+    let effects = bench.pass(1000);
+    let given = effects.iter().filter(|effect| {
+        matches!(effect, Effect::Answer { response: Response::Deliveries { .. }, .. })
+    });
+    assert!((5..=10).contains(&given.count()), "{effects:?}");
+}
