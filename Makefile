@@ -5,9 +5,10 @@
 
 CARGO ?= cargo
 SEED ?=
+TARGET ?= node
 
 .DEFAULT_GOAL := verify
-.PHONY: verify fix sim soak bench docs
+.PHONY: verify fix sim soak fuzz bench docs
 
 # The order is that of waiting: what fails in seconds comes first.
 verify:
@@ -30,6 +31,11 @@ sim:
 # Fresh seeds until stopped.
 soak:
 	$(CARGO) run --locked --release -p gaggle-sim -- swarm
+
+# Inputs that a target cannot stand, searched for until stopped: make fuzz TARGET=node
+fuzz:
+	mkdir -p tests/fuzz/target/found/$(TARGET)
+	cd tests && $(CARGO) fuzz run -s none $(TARGET) fuzz/target/found/$(TARGET) fuzz/corpus/$(TARGET)
 
 bench:
 	$(CARGO) bench --locked -p gaggle-bench

@@ -172,7 +172,7 @@ impl ServeOptions {
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = fs::read_to_string(path)
             .map_err(|error| ConfigError::Unreadable { path: path.to_owned(), error })?;
-        toml::from_str(&text).map_err(|error| ConfigError::Malformed {
+        text.parse().map_err(|error| ConfigError::Malformed {
             path: path.to_owned(),
             error: Box::new(error),
         })
@@ -245,6 +245,14 @@ impl ServeOptions {
                 drift_max: time(self.drift_max, "drift_max")?,
             },
         })
+    }
+}
+
+impl FromStr for ServeOptions {
+    type Err = toml::de::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        toml::from_str(text)
     }
 }
 

@@ -1,0 +1,4 @@
+//! See `tests/targets`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| (gaggle_targets::target("record").run)(data));
