@@ -40,10 +40,11 @@ impl Ranges {
         self.ranges.len()
     }
 
-    /// How many numbers are in the set.
+    /// How many numbers are in the set, or one less than there are in all.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.iter().map(|(first, last)| last - first + 1).sum()
+        self.iter()
+            .fold(0, |size, (first, last)| (last - first).saturating_add(1).saturating_add(size))
     }
 
     /// First to last of each range, ascending.

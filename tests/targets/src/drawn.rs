@@ -122,7 +122,8 @@ impl<'de> Deserializer<'de> for Draw<'_, '_, 'de> {
     numbers! {
         deserialize_i8 visit_i8 i8, deserialize_i16 visit_i16 i16, deserialize_i32 visit_i32 i32,
         deserialize_i64 visit_i64 i64, deserialize_u8 visit_u8 u8, deserialize_u16 visit_u16 u16,
-        deserialize_u32 visit_u32 u32, deserialize_u64 visit_u64 u64, deserialize_u128 visit_u128 u128
+        deserialize_u32 visit_u32 u32, deserialize_u64 visit_u64 u64,
+        deserialize_u128 visit_u128 u128
     }
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {

@@ -25,6 +25,10 @@ use crate::table::rendezvous::{self, Slot};
 /// Messages by process.
 pub(crate) type Numbers = Vec<(ProcessId, Ranges)>;
 
+/// The last number that a block can have: at a million blocks a second it is not reached in a
+/// hundred thousand years, and the numbers behind it still count up.
+pub(crate) const BLOCK_MAX: u64 = u64::MAX >> 1;
+
 /// A block as it is written down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BlockRecord {
@@ -104,6 +108,7 @@ impl Burials {
     pub(crate) fn read(&mut self, partition: PartitionId, number: u64, record: BlockRecord) {
         let (known, since) = (BTreeSet::new(), Mono(0));
         self.blocks.insert(number, Block { partition, record, known, since, pushed: since });
+        assert!(number <= BLOCK_MAX, "who reads rows refuses others");
         self.next_block = self.next_block.max(number + 1);
     }
 

@@ -181,7 +181,8 @@ impl Node {
     ) -> DeliveryLabel {
         let (me, boot) = (self.config.node, self.run.boot);
         let partition = self.partitions.get_mut(&id).expect("the caller has it");
-        head.deliveries += 1;
+        // Another node may have told of any count.
+        head.deliveries = head.deliveries.saturating_add(1);
         let delivery = head.deliveries;
         let stamp = head.label.stamp;
         if delivery > 1 {

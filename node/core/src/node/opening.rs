@@ -16,7 +16,7 @@ use thiserror::Error;
 use super::{Desk, Drain, Node, Run, Sends};
 use crate::clock::{Calendar, Clock};
 use crate::config::Config;
-use crate::custody::burial::{BlockRecord, Burials};
+use crate::custody::burial::{BLOCK_MAX, BlockRecord, Burials};
 use crate::custody::known::SettledRecord;
 use crate::custody::replacing::Replacing;
 use crate::custody::scrub::Scrub;
@@ -65,7 +65,11 @@ impl Opened {
         let bad = || OpenError::BadRow(row.key.clone());
         let value = &row.value;
         match Key::parse(&row.key).ok_or_else(bad)? {
-            Key::Meta(meta::BOOT) => self.boot = record::decode(value).map_err(|_| bad())?,
+            Key::Meta(meta::BOOT) => {
+                let boot: u64 = record::decode(value).map_err(|_| bad())?;
+                // The next run is numbered from it.
+                self.boot = if boot < u64::MAX { boot } else { return Err(bad()) };
+            }
             Key::Meta(meta::CEILING) => self.ceiling = record::decode(value).map_err(|_| bad())?,
             Key::Meta(meta::STORE) => self.store = record::decode(value).map_err(|_| bad())?,
             Key::Meta(_) | Key::Due(..) => {}
@@ -78,6 +82,7 @@ impl Opened {
                 self.members.push((node, address));
                 self.written.insert(node, value.clone());
             }
+            Key::Tombstones(_, _, block) if block > BLOCK_MAX => return Err(bad()),
             Key::Tombstones(queue, partition, block) => {
                 let read: BlockRecord = record::decode(value).map_err(|_| bad())?;
                 let known = &mut self.partition((queue, partition)).known;

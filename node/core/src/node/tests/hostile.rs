@@ -52,3 +52,20 @@ fn a_lease_of_no_time_does_not_keep_a_node_busy() {
     });
     assert!((5..=10).contains(&given.count()), "{effects:?}");
 }
+
+/// Rows that no node wrote, with good checksums: their numbers had no successor, and the node
+/// panicked when it was opened.
+#[test]
+fn numbers_at_their_end_on_a_disk_are_refused_and_named() {
+    let queue = QueueId(Stamp::ZERO);
+    let record = BlockRecord { messages: Vec::new(), holders: Vec::new(), expires_ms: 0 };
+    for (key, value) in [
+        (Key::Meta(meta::BOOT), record::encode(&u64::MAX)),
+        (Key::Tombstones(queue, 0, u64::MAX), record::encode(&record)),
+    ] {
+        let address = "127.0.0.1:7400".parse().unwrap();
+        let mut rows = std::iter::once(Row { key: key.encode(), value });
+        let opened = Node::open(Config::new(ME, address, address), at(0), &mut rows);
+        assert_eq!(opened.err(), Some(OpenError::BadRow(key.encode())));
+    }
+}
