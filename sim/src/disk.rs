@@ -7,13 +7,11 @@
 //! Invariant: a word is spoken after every change that stands before it is durable, and in order.
 //! What this file does not do: contents of messages; a row of a message is its header here.
 
-use std::collections::BTreeMap;
-
 use gaggle_core::effect::Effect;
 use gaggle_core::event::ScanEnd;
 use gaggle_core::ledger::{MessageKey, Row, Write};
 
-type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+use crate::medium::{self, Medium, Rows};
 
 /// The disk of one node.
 #[derive(Debug, Default)]
@@ -24,9 +22,16 @@ pub(crate) struct Disk {
     changes: Vec<Write>,
     words: Vec<Effect>,
     running: Option<(Vec<Write>, Vec<Effect>)>,
+    /// What it lies on, if not on itself alone.
+    medium: Option<Box<dyn Medium>>,
 }
 
 impl Disk {
+    /// Lays an empty disk on a medium.
+    pub(crate) fn lay_on(&mut self, medium: Box<dyn Medium>) {
+        self.medium = Some(medium);
+    }
+
     /// A change, to be made durable with the next commit.
     pub(crate) fn write(&mut self, write: Write) {
         apply(&mut self.live, &write);
@@ -64,17 +69,26 @@ impl Disk {
         for change in &changes {
             apply(&mut self.durable, change);
         }
+        if let Some(medium) = &mut self.medium {
+            medium.commit(&changes);
+        }
         words
     }
 
     /// The process died; whether the commit under way had just been made.
     pub(crate) fn crash(&mut self, commit: LastCommit) {
-        if let (Some((changes, _)), LastCommit::Made) = (&self.running, commit) {
-            for change in changes {
-                apply(&mut self.durable, change);
-            }
+        let running = self.running.take().map_or_else(Vec::new, |(changes, _)| changes);
+        let mut made = self.durable.clone();
+        for change in &running {
+            apply(&mut made, change);
         }
-        self.running = None;
+        let commit = match &mut self.medium {
+            Some(medium) => medium::die(&mut **medium, &running, (&self.durable, &made)),
+            None => commit,
+        };
+        if commit == LastCommit::Made {
+            self.durable = made;
+        }
         self.changes.clear();
         self.words.clear();
         self.live = self.durable.clone();
@@ -82,12 +96,22 @@ impl Disk {
 
     /// All is lost.
     pub(crate) fn wipe(&mut self) {
-        *self = Self::default();
+        *self = Self { medium: self.medium.take(), ..Self::default() };
+        if let Some(medium) = &mut self.medium {
+            medium.wipe();
+        }
     }
 
     /// All durable rows.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Row> + '_ {
-        self.durable.iter().map(|(key, value)| Row { key: key.clone(), value: value.clone() })
+        let row =
+            |(key, value): (&Vec<u8>, &Vec<u8>)| Row { key: key.clone(), value: value.clone() };
+        let rows = self.durable.iter().map(row).collect();
+        let rows = match &self.medium {
+            Some(medium) => medium::checked(medium.rows(), rows),
+            None => rows,
+        };
+        rows.into_iter()
     }
 
     /// Durable rows of a range.
@@ -104,7 +128,10 @@ impl Disk {
             .collect();
         let end = if rows.len() > limit { ScanEnd::More } else { ScanEnd::Reached };
         rows.truncate(limit);
-        (rows, end)
+        match &self.medium {
+            Some(medium) => medium::checked(medium.read(from, to, limit), (rows, end)),
+            None => (rows, end),
+        }
     }
 
     /// Rows of messages vanish from the platter, as if they had never been written: those at these
@@ -142,7 +169,7 @@ pub(crate) enum LastCommit {
     Lost,
 }
 
-fn apply(rows: &mut Rows, write: &Write) {
+pub(crate) fn apply(rows: &mut Rows, write: &Write) {
     match write {
         Write::Put { key, value } => {
             rows.insert(key.clone(), value.clone());

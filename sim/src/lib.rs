@@ -17,6 +17,7 @@ pub mod failure;
 pub mod judge;
 mod liveness;
 mod lives;
+pub mod medium;
 mod network;
 pub mod options;
 pub mod oracle;

@@ -14,6 +14,7 @@ use crate::actor::Actor;
 use crate::consumer::{Habits, Mode};
 use crate::failure::{Failure, caught};
 use crate::liveness;
+use crate::medium::Media;
 use crate::options::place;
 use crate::plan::{ConsumerPlan, Deed, ModePlan, Plan};
 use crate::planted::border::Border;
@@ -49,6 +50,20 @@ pub fn run(plan: &Plan, detail: Detail) -> Outcome {
 pub fn run_with(plan: &Plan, bug: Option<&'static Border>, detail: Detail) -> Outcome {
     let mut world = World::new(plan.options.clone(), detail);
     world.border = bug;
+    outcome(world, plan)
+}
+
+/// Runs a plan to its end on nodes whose disks lie on these media.
+#[must_use]
+pub fn run_on(plan: &Plan, media: Media<'_>, detail: Detail) -> Outcome {
+    let mut world = World::new(plan.options.clone(), detail);
+    for at in 0..plan.options.nodes {
+        world.lay_on(at, media(at));
+    }
+    outcome(world, plan)
+}
+
+fn outcome(world: World, plan: &Plan) -> Outcome {
     let mut storm = Storm { world, plan, producers: Vec::new(), consumers: Vec::new() };
     let failure = caught(|| storm.run()).err();
     let world = storm.world;
@@ -77,6 +92,7 @@ impl Storm<'_> {
         liveness::heal(&mut self.world);
         self.drain();
         liveness::empty(&mut self.world);
+        self.world.read_disks();
     }
 
     fn begin(&mut self) {

@@ -18,6 +18,7 @@ mod operating;
 mod serve_file;
 mod shell;
 mod status;
+mod storms;
 mod tidy;
 mod verbs;
 

@@ -9,6 +9,7 @@ pub mod indoors;
 pub mod netns;
 pub mod proxy;
 pub mod relay;
+pub mod store_medium;
 pub mod tally;
 
 use std::collections::BTreeSet;
