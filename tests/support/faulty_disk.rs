@@ -176,7 +176,7 @@ impl Platter {
         self.done += 1;
         let due = self.planned.is_some_and(|(at, _)| at == self.done);
         let planned = if due { self.planned.take().map(|(_, fault)| fault) } else { None };
-        planned.or(self.full.then_some(Fault::Full))
+        planned.or_else(|| self.full.then_some(Fault::Full))
     }
 
     fn fail(&mut self, fault: Fault) -> io::Error {

@@ -322,8 +322,8 @@ pub enum Envelope {
         /// How much of that its own wall clock does not say, because it is wrong.
         correction: i64,
     },
-    /// The sender should have these and has lost its copies. Answered by `Inventory` with those that
-    /// the receiver can read, and by `MakeUp`.
+    /// The sender should have these and has lost its copies. Answered by `Inventory` with those
+    /// that the receiver can read, and by `MakeUp`.
     Fetch {
         /// To pair the answer.
         call: u64,

@@ -310,8 +310,8 @@ mod tests {
         let (ready, down) = (Standing::Ready, Standing::Down);
         assert_eq!(
             line(&[(ready, [300, 200, 70]), (ready, [5, 5, 30]), (down, [9, 9, 900])]),
-            "305 messages have too few holders; 205 of them will be copied to further hosts, done in \
-             about 1m 10s"
+            "305 messages have too few holders; 205 of them will be copied to further hosts, done \
+             in about 1m 10s"
         );
         assert_eq!(
             line(&[(ready, [7, 0, 0])]),

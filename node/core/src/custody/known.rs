@@ -7,8 +7,8 @@
 //! send of an id harmless (P11), what two hosts compare when they meet, and what tells a copy
 //! that was never confirmed from one that was.
 //!
-//! Invariants: an id is one of held, gone and lost; unsettled ids are held. What this file does not do:
-//! it does not know rows, lists or stamps.
+//! Invariants: an id is one of held, gone and lost; unsettled ids are held. What this file does not
+//! do: it does not know rows, lists or stamps.
 
 use std::collections::BTreeMap;
 
