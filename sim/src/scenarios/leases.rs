@@ -35,6 +35,29 @@ fn an_expired_lease_is_delivered_again_and_the_old_receipt_is_stale() {
 }
 
 #[test]
+fn a_receipt_is_not_given_twice_though_the_message_was_out_of_sight_in_between() {
+    let mut options = Options::calm(3, 26);
+    options.window_max = 2;
+    let mut world = formed_of(options);
+    let queue = create(&mut world, short_leases());
+    let all = labels(&world, 7, 1, 20);
+    sent(&mut world, 0, &queue, &all);
+    let mut given = std::collections::BTreeSet::new();
+    for time in 0..3 {
+        let mut came = 0;
+        while came < 20 {
+            for delivery in received(&mut world, time, 5000) {
+                let receipt = delivery.receipt;
+                let proof = (receipt.number, receipt.custodian, receipt.boot, receipt.delivery);
+                assert!(given.insert(proof), "F6: {proof:?} is given again");
+                came += 1;
+            }
+        }
+        world.run(3 * SECOND);
+    }
+}
+
+#[test]
 fn an_extended_lease_stays_hidden_and_a_released_one_comes_after_its_delay() {
     let mut world = formed(3, 22);
     let queue = create(&mut world, short_leases());

@@ -42,7 +42,7 @@ impl Node {
                     positions.push(at);
                     receipts.push(receipt);
                 }
-                _ => batch.set(at, self.change_lease(now, change, &receipt)),
+                _ => batch.set(at, self.change_lease(now, change, &receipt, effects)),
             }
         }
         self.desk.changes.insert(number, batch);
@@ -72,6 +72,7 @@ impl Node {
         now: Now,
         change: LeaseChange,
         receipt: &Receipt,
+        effects: &mut Effects,
     ) -> Result<u64, Refusal> {
         let id = (receipt.queue, receipt.partition);
         let partition = self.partitions.get_mut(&id).ok_or(Refusal::StaleReceipt)?;
@@ -90,6 +91,7 @@ impl Node {
             LeaseChange::Release(0) => {
                 let flight = partition.flights.remove(receipt.stamp).expect("it was looked at");
                 partition.lease_ended(&flight);
+                self.count_delivery(id, &flight.head, effects);
                 self.ready_again(now, id, flight.head);
                 Ok(0)
             }
@@ -112,7 +114,7 @@ impl Node {
         (call, change, receipts): (u64, LeaseChange, &[Receipt]),
         effects: &mut Effects,
     ) {
-        let results = receipts.iter().map(|r| self.change_lease(now, change, r)).collect();
+        let results = receipts.iter().map(|r| self.change_lease(now, change, r, effects)).collect();
         self.say(peer, Envelope::Changed { call, results }, effects);
     }
 

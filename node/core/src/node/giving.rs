@@ -180,17 +180,14 @@ impl Node {
         effects: &mut Effects,
     ) -> DeliveryLabel {
         let (me, boot) = (self.config.node, self.run.boot);
-        let partition = self.partitions.get_mut(&id).expect("the caller has it");
         // Another node may have told of any count.
         head.deliveries = head.deliveries.saturating_add(1);
         let delivery = head.deliveries;
         let stamp = head.label.stamp;
         if delivery > 1 {
-            let key = MessageKey { queue: id.0, partition: id.1, stamp };
-            let key = Key::Deliveries(key).encode();
-            partition.known.count_row(stamp.process, head.label.number);
-            effects.write(Write::Put { key, value: record::encode(&delivery) });
+            self.count_delivery(id, &head, effects);
         }
+        let partition = self.partitions.get_mut(&id).expect("the caller has it");
         let until = now.mono.plus(lease_for);
         let receipt = Receipt {
             queue: id.0,
@@ -214,6 +211,20 @@ impl Node {
         self.timers.at_latest(Timer::Partition(id.0, id.1), until);
         self.timers.at_latest(Timer::Bulk, now.mono.plus(self.config.tell_leases_after));
         label
+    }
+
+    /// Writes down how often a message was delivered. A first delivery is written when its lease
+    /// ends: most are deleted before, and if it were forgotten, the next one would have the same
+    /// receipt.
+    pub(super) fn count_delivery(&mut self, id: PartitionId, head: &Head, effects: &mut Effects) {
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        let (stamp, number) = (head.label.stamp, head.label.number);
+        if partition.known.seen(stamp.process, number) == Seen::Held {
+            partition.known.count_row(stamp.process, number);
+            let key = MessageKey { queue: id.0, partition: id.1, stamp };
+            let (key, value) = (Key::Deliveries(key).encode(), record::encode(&head.deliveries));
+            effects.write(Write::Put { key, value });
+        }
     }
 
     /// Reads ahead where this node hands out and the window runs low.

@@ -255,6 +255,7 @@ impl Node {
         let expired = ended.iter().filter(|flight| flight.given == Given::Delivered).count();
         self.count_more("leases_expired", expired as u64);
         for flight in ended {
+            self.count_delivery(id, &flight.head, effects);
             self.ready_again(now, id, flight.head);
         }
         self.expire(now, id, effects);
