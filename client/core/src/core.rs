@@ -248,7 +248,16 @@ impl Core {
                 self.consumers.answered(desk, (id, request), body, contents);
             }
             Purpose::Stop(consumer) => self.consumers.stopped(desk, consumer),
-            Purpose::Forgotten => {}
+            Purpose::Forgotten => self.forgotten(body),
+        }
+    }
+
+    /// An answer that nobody waits for any more. Deliveries in it would be hidden from everybody
+    /// until their leases end.
+    fn forgotten(&mut self, body: Response) {
+        let Response::Deliveries { deliveries } = body else { return };
+        for delivery in deliveries.into_iter().filter(|delivery| delivery.lease_ms > 0) {
+            self.settlements.give_back(&self.desk, delivery.receipt);
         }
     }
 

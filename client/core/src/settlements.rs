@@ -35,6 +35,8 @@ pub(crate) enum Settler {
     Caller(u64),
     /// A lease that is kept.
     Lease(u64),
+    /// Nobody: it came when nobody waited for it any more.
+    Nobody,
 }
 
 /// A settlement that is not done yet.
@@ -77,6 +79,12 @@ impl Settlements {
         self.enqueue(Item::new(Settler::Caller(ticket), verb, receipt, deadline));
     }
 
+    /// Gives back a delivery that nobody waits for. It leaves at the flush.
+    pub(crate) fn give_back(&mut self, desk: &Desk, receipt: Receipt) {
+        let deadline = desk.now.mono + GIVE_BACK_WITHIN;
+        self.enqueue(Item::new(Settler::Nobody, Verb::Release(0), receipt, deadline));
+    }
+
     pub(crate) fn enqueue(&mut self, item: Item) {
         self.waiting.entry(item.verb).or_default().push(item);
     }
@@ -101,9 +109,16 @@ impl Settlements {
                 self.flush_node(desk, (verb, node), items);
             }
         }
-        if !self.waiting.is_empty() && self.batches.is_empty() {
-            desk.timers.set_early(Timer::PutOff, desk.now.mono + LOOK_AGAIN);
-        }
+        self.watch(desk);
+    }
+
+    /// What waits is looked at again: soon if nothing under way will do it, and at its deadline.
+    fn watch(&self, desk: &mut Desk) {
+        let waiting = self.waiting.values().flatten();
+        let Some(first) = waiting.map(|item| item.deadline).min() else { return };
+        let soon = desk.now.mono + LOOK_AGAIN;
+        let at = if self.batches.is_empty() { first.min(soon) } else { first };
+        desk.timers.set_early(Timer::PutOff, at);
     }
 
     fn flush_node(&mut self, desk: &mut Desk, to: (Verb, Option<NodeId>), mut items: Vec<Item>) {
@@ -162,8 +177,9 @@ impl Settlements {
         let Some(batch) = self.batches.get_mut(&id) else { return };
         desk.nodes.doubt(batch.node);
         let other = desk.nodes.pick_other(id, &[batch.node]).is_some();
-        if !other && batch.items.iter().all(|item| item.deadline > now) {
-            return desk.timers.set(Timer::Settlement(id), now + LOOK_AGAIN);
+        let first = batch.items.iter().map(|item| item.deadline).min().unwrap_or_default();
+        if !other && first > now {
+            return desk.timers.set(Timer::Settlement(id), first.min(now + LOOK_AGAIN));
         }
         let Some(batch) = self.take_batch(desk, id) else { return };
         desk.forget(batch.request);
@@ -263,6 +279,7 @@ impl Settlements {
         match settler {
             Settler::Caller(ticket) => desk.effects.push(Effect::Settled { ticket, result }),
             Settler::Lease(lease) => self.leases.push((lease, result)),
+            Settler::Nobody => {}
         }
     }
 }
@@ -298,6 +315,10 @@ fn results_of(response: Response, verb: Verb, count: usize) -> Vec<Result<Settle
     };
     if results.len() == count { results } else { vec![Err(Refusal::OutcomeUnknown); count] }
 }
+
+/// How long it is tried to give a delivery back, which its lease ends anyway: as long as a
+/// settlement is tried for an application that says nothing else.
+const GIVE_BACK_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often what cannot leave is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);

@@ -1,5 +1,7 @@
 //! Questions: repeated where that is safe.
 
+use gaggle_wire::DeliveryLabel;
+
 use super::*;
 use crate::{Answer, Ask};
 
@@ -67,6 +69,24 @@ fn a_receive_that_moves_waits_only_for_the_rest() {
     assert_eq!(f.pass(s(15)), []);
     let (_, _, body, _) = only(f.handle(Event::Lost { link }));
     assert_eq!(body, receive(5_000));
+}
+
+#[test]
+fn what_a_node_delivers_after_another_was_asked_instead_goes_back() {
+    let mut f = Fixture::connected(2);
+    let receive = Request::Receive { queue: orders(), max: 1, wait_ms: 0, visibility_ms: None };
+    let (link, request, ..) = ask(&mut f, receive);
+    let (other, again, ..) = only(f.wake(s(2)));
+    let (label, _) = Message::new("x").pack(1, Stamp::ZERO, 0).unwrap();
+    let (receipt, accepted) = (receipt(f.node_of(link), 1), Stamp::ZERO);
+    let delivery = DeliveryLabel { receipt: receipt.clone(), label, accepted, lease_ms: 30_000 };
+    assert_eq!(f.answer(link, request, Response::Deliveries { deliveries: vec![delivery] }), []);
+    let (_, release, body, _) = only(f.tick());
+    assert_eq!(body, Request::Release { receipts: vec![receipt], delay_ms: 0 });
+    assert_eq!(f.answer(link, release, Response::Released(vec![Ok(())])), []);
+    let none = Response::Deliveries { deliveries: Vec::new() };
+    assert_eq!(f.answer(other, again, none.clone()), [answered(Ok(none))]);
+    assert!(f.core.is_idle());
 }
 
 #[test]

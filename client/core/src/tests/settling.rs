@@ -159,3 +159,28 @@ fn work_that_is_over_extends_nothing() {
     assert!(f.core.is_idle());
     assert_eq!(f.pass(s(20)), []);
 }
+
+#[test]
+fn what_waits_for_a_node_or_behind_a_silent_one_has_its_result_at_its_deadline() {
+    let mut f = Fixture::connected(1);
+    let settle = |f: &mut Fixture, ticket, within| {
+        let (verb, receipt) = (Verb::Delete, receipt(1, ticket));
+        f.handle(Event::Settle(Settle { ticket, verb, receipt, within }));
+    };
+    settle(&mut f, 1, s(4));
+    only(f.tick());
+    settle(&mut f, 2, ms(1234));
+    assert_eq!(f.pass(ms(1233)), []);
+    assert_eq!(f.pass(ms(1)), [settled(2, Err(Failure::TimedOut))]);
+    assert_eq!(f.pass(ms(2765)), []);
+    assert_eq!(f.pass(ms(1)), [settled(1, Err(Failure::Unknown { last: None }))]);
+
+    let mut alone = Fixture {
+        core: Core::open(Config::default(), 1),
+        now: Duration::ZERO,
+        links: BTreeMap::new(),
+    };
+    settle(&mut alone, 1, ms(333));
+    let told = alone.pass(ms(333));
+    assert_eq!(told.last(), Some(&settled(1, Err(Failure::TimedOut))));
+}
