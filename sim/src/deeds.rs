@@ -28,7 +28,10 @@ impl World {
                 self.heal(at(b), at(a));
             }
             Deed::HealAll => self.heal_all(),
-            Deed::ConsumerDies { .. } => unreachable!("that is done to a client"),
+            Deed::ClientDies { .. }
+            | Deed::ClientPauses { .. }
+            | Deed::CutClient { .. }
+            | Deed::HealClient { .. } => unreachable!("that is done to a client"),
         }
     }
 }

@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 
 use gaggle_wire::{NodeId, Request, Response, Stamp};
 
-use crate::oracle::{Fact, FullName, Oracle, Place};
+use crate::oracle::{Delivered, Fact, FullName, Oracle, Place};
 use crate::promises::{self, Violation};
+use crate::truth::Truth;
 use crate::weather::Weather;
 
 /// Everything that a watcher may look at.
@@ -56,7 +57,9 @@ pub struct Judge {
     pub oracle: Oracle,
     /// Whether anything fails.
     pub weather: Weather,
-    violations: Vec<Violation>,
+    /// What applications are told.
+    pub(crate) truth: Truth,
+    pub(crate) violations: Vec<Violation>,
 }
 
 impl Judge {
@@ -94,6 +97,9 @@ impl Judge {
         let scene = Scene { now, oracle: &self.oracle, weather: &self.weather, look };
         self.violations.extend(promises::violations(&scene, fact));
         self.oracle.learn(now, fact, look);
+        if let Fact::Confirmed { name, .. } | Fact::Delivered(Delivered { name, .. }) = fact {
+            self.appears(*name);
+        }
     }
 
     /// What went against a promise.

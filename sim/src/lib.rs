@@ -1,20 +1,23 @@
 //! The house in a bottle: the real core on a simulated network, disks, clocks and processes.
 //!
-//! What is real: `gaggle_core::Node`, unchanged. What is pretend: all else. One seed decides
-//! faults, timing and workload; the same seed gives the same run.
+//! What is real: `gaggle_core::Node` and `gaggle_client_core::Core`, unchanged. What is pretend:
+//! all else. One seed decides faults, timing and workload; the same seed gives the same run.
 //!
 //! Reading order: [`options`], `world.rs` (time and events), `network.rs`, `disk.rs`,
-//! `process.rs`, `carrier.rs` and `lives.rs` (what happens to them), `town.rs` and `actor.rs`
-//! (clients), [`oracle`] (what clients know), [`promises`] (what follows), [`plan`] (what a run is
-//! made of), [`storm`] (a run), then [`swarm`] and [`shrink`].
+//! `process.rs`, `carrier.rs` and `lives.rs` (what happens to them), `town.rs`, `lines/` and
+//! `client.rs` (clients), `apps/` (what they are for), [`oracle`] (what clients know), `truth.rs`
+//! (what applications are told), [`promises`] (what follows), [`plan`] (what a run is made of),
+//! [`storm`] (a run), then [`swarm`] and [`shrink`].
 
 mod actor;
+mod apps;
 mod carrier;
-mod consumer;
+mod client;
 mod deeds;
 mod disk;
 pub mod failure;
 pub mod judge;
+mod lines;
 mod liveness;
 mod lives;
 pub mod medium;
@@ -24,7 +27,6 @@ pub mod oracle;
 pub mod plan;
 pub mod planted;
 mod process;
-mod producer;
 pub mod promises;
 pub mod report;
 #[cfg(test)]
@@ -33,10 +35,13 @@ pub mod shrink;
 pub mod storm;
 pub mod swarm;
 mod town;
+pub mod truth;
+mod watch;
 pub mod weather;
 mod witness;
 pub mod world;
 
 pub use options::Options;
 pub use report::Detail;
+pub use watch::ClockError;
 pub use world::World;

@@ -2,12 +2,12 @@
 //!
 //! After a storm cuts are healed and nodes started; then the nodes are whole again (L1), all that
 //! was confirmed reaches a consumer and is deleted (P1, P10), and in the end no row of any message
-//! is left on any disk (L5). The bounds are far above what it takes and far below for ever: what
+//! is left on any disk (L5). Whatever an application asks for has its result by its deadline (L2,
+//! `truth.rs`). The bounds are far above what it takes and far below for ever: what
 //! hangs does not come right in any time.
 //!
 //! What this file does not do: who sends and consumes meanwhile is the storm's.
 
-use crate::actor::Actor;
 use crate::oracle::{Fact, Fate};
 use crate::world::World;
 
@@ -18,6 +18,7 @@ use crate::world::World;
 pub(crate) fn heal(world: &mut World) {
     let nodes = world.options.nodes;
     world.heal_all();
+    world.heal_clients();
     for at in 0..nodes {
         world.start(at);
     }
@@ -32,12 +33,10 @@ pub(crate) fn heal(world: &mut World) {
 /// When it does not, or something of it is lost.
 pub(crate) fn drain(world: &mut World, actors: &[usize]) {
     let out = world.run_until(OUT_WITHIN, |world| {
-        let done = |actor: &usize| match &world.town.actors[*actor] {
-            Actor::Producer(producer) => producer.is_done(),
-            Actor::Hand(_) | Actor::Consumer(_) => true,
-        };
-        actors.iter().all(done) && !world.judge.oracle.fates().any(|(_, fate)| fate.is_open())
+        let sent = actors.iter().all(|actor| world.has_sent(*actor));
+        sent && !world.judge.oracle.fates().any(|(_, fate)| fate.is_open())
     });
+    world.judge.check_told(world.now());
     world.judge(&Fact::Over);
     world.over = true;
     if let Some(violation) = world.judge.violations().first().cloned() {

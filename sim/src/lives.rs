@@ -107,7 +107,7 @@ impl World {
             self.network.close(link, end);
             self.other_left(link, end, goodbye);
         }
-        self.node_gone(at);
+        self.node_gone(at, goodbye);
     }
 
     /// Takes a node's disk away; it must be down.

@@ -143,6 +143,11 @@ pub(crate) fn place_at(address: SocketAddr) -> usize {
     usize::from(address.port() - PEER_PORT)
 }
 
+/// The place of the node whose clients' address this is.
+pub(crate) fn place_of_client(address: SocketAddr) -> usize {
+    usize::from(address.port() - CLIENT_PORT)
+}
+
 fn address(first: u16, at: usize) -> SocketAddr {
     let port = first + u16::try_from(at).expect("a cluster is small");
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)

@@ -10,7 +10,7 @@
 
 use crate::failure::Failure;
 use crate::options::Options;
-use crate::plan::{Deed, Plan};
+use crate::plan::{ClientName, ConsumerPlan, Plan};
 use crate::report::Detail;
 use crate::storm;
 
@@ -78,12 +78,11 @@ impl Shrink<'_> {
 
     fn clients(&mut self) {
         for at in (0..self.best.producers.len()).rev() {
-            let mut plan = self.best.clone();
-            plan.producers.remove(at);
+            let plan = without_client(&self.best, ClientName::Producer(at));
             self.try_plan(&plan, "a producer");
         }
         for at in (0..self.best.consumers.len()).rev() {
-            let plan = without_consumer(&self.best, at);
+            let plan = without_client(&self.best, ClientName::Consumer(at));
             self.try_plan(&plan, "a consumer");
         }
     }
@@ -132,13 +131,17 @@ impl Shrink<'_> {
                 }
             }
             let mut plan = self.best.clone();
-            (plan.producers[at].batch, plan.producers[at].twice) = ((1, 1), 0);
+            plan.producers[at].batch = (1, 1);
             self.try_plan(&plan, "batches");
+            let mut plan = self.best.clone();
+            let producer = &mut plan.producers[at];
+            (producer.skew_ms, producer.drift, producer.keyed) = (0, 0, 0);
+            self.try_plan(&plan, "traits of a producer");
         }
         for at in 0..self.best.consumers.len() {
             let mut plan = self.best.clone();
             let consumer = &mut plan.consumers[at];
-            (consumer.forgets, consumer.releases, consumer.strays) = (0, 0, 0);
+            *consumer = ConsumerPlan::good(consumer.node, consumer.mode);
             self.try_plan(&plan, "habits of a consumer");
         }
         if self.best.queue.partitions > 1 {
@@ -159,13 +162,18 @@ impl Shrink<'_> {
     }
 }
 
-fn without_consumer(plan: &Plan, at: usize) -> Plan {
+/// The plan without a client and all that is done to it; others move up.
+fn without_client(plan: &Plan, client: ClientName) -> Plan {
     let mut plan = plan.clone();
-    plan.consumers.remove(at);
-    plan.deeds.retain_mut(|timed| match &mut timed.deed {
-        Deed::ConsumerDies { consumer } if *consumer == at => false,
-        Deed::ConsumerDies { consumer } => {
-            *consumer -= usize::from(*consumer > at);
+    match client {
+        ClientName::Producer(at) => drop(plan.producers.remove(at)),
+        ClientName::Consumer(at) => drop(plan.consumers.remove(at)),
+    }
+    plan.deeds.retain_mut(|timed| match (timed.deed.client(), client) {
+        (Some(named), client) if *named == client => false,
+        (Some(ClientName::Producer(named)), ClientName::Producer(at))
+        | (Some(ClientName::Consumer(named)), ClientName::Consumer(at)) => {
+            *named -= usize::from(*named > at);
             true
         }
         _ => true,
@@ -192,9 +200,10 @@ fn without_node(plan: &Plan, node: u64) -> Option<Plan> {
         })
     });
     for consumer in &mut plan.consumers {
-        if consumer.node >= node && consumer.node > 1 {
-            consumer.node -= 1;
-        }
+        consumer.node = match consumer.node {
+            Some(named) if named == node => None,
+            named => named.map(|named| named - u64::from(named > node)),
+        };
     }
     Some(plan)
 }
@@ -210,7 +219,7 @@ const RUNS_MAX: u32 = 3000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Timed, draw};
+    use crate::plan::{Deed, Timed, draw};
 
     #[test]
     fn a_node_that_is_left_out_takes_its_deeds_along_and_others_move_up() {

@@ -8,17 +8,14 @@
 //! What this file does not do: it draws nothing and prints nothing; see [`crate::plan`] and
 //! `main.rs`.
 
-use gaggle_wire::{NodeId, QueueName, Request, Response};
+use gaggle_wire::{NodeId, Request, Response};
 
-use crate::actor::Actor;
-use crate::consumer::{Habits, Mode};
 use crate::failure::{Failure, caught};
 use crate::liveness;
 use crate::medium::Media;
 use crate::options::place;
-use crate::plan::{ConsumerPlan, Deed, ModePlan, Plan};
+use crate::plan::{ClientName, ConsumerPlan, Deed, ModePlan, Plan};
 use crate::planted::border::Border;
-use crate::producer;
 use crate::report::Detail;
 use crate::world::World;
 
@@ -97,23 +94,15 @@ impl Storm<'_> {
 
     fn begin(&mut self) {
         self.world.form(self.plan.founders);
-        let create = Request::CreateQueue { name: queue_name(), change: self.plan.queue.change() };
-        let Response::Queue(queue) = self.world.call(0, create) else {
+        let create = Request::CreateQueue {
+            name: crate::plan::queue_name(),
+            change: self.plan.queue.change(),
+        };
+        let Response::Queue(_) = self.world.call(0, create) else {
             panic!("the queue is not created");
         };
-        let window = self.world.options.resend_window.as_nanos() as u64;
         for plan in &self.plan.producers {
-            let plan = producer::Plan {
-                queue: queue.id,
-                partitions: queue.settings.partitions,
-                messages: plan.messages,
-                batch: plan.batch,
-                every: (plan.every_ms.0 * MS, plan.every_ms.1 * MS),
-                patience: plan.patience_ms * MS,
-                window: window * 3 / 4,
-                twice: plan.twice,
-            };
-            let producer = self.world.producer(plan);
+            let producer = self.world.producer(plan.plan(), &plan.traits());
             self.producers.push(producer);
         }
         for plan in &self.plan.consumers {
@@ -122,19 +111,7 @@ impl Storm<'_> {
     }
 
     fn move_in_consumer(&mut self, plan: &ConsumerPlan) {
-        let habits = Habits {
-            queue: queue_name(),
-            node: place(NodeId(plan.node)),
-            mode: match plan.mode {
-                ModePlan::Stream(credit) => Mode::Stream { credit },
-                ModePlan::Poll(max) => Mode::Poll { max, wait_ms: 2000 },
-            },
-            think: (0, plan.think_ms * MS),
-            forgets: plan.forgets,
-            releases: plan.releases,
-            strays: plan.strays,
-        };
-        let consumer = self.world.consumer(habits);
+        let consumer = self.world.consumer(plan.habits(), &plan.traits());
         self.consumers.push(consumer);
     }
 
@@ -151,28 +128,37 @@ impl Storm<'_> {
 
     fn deed(&mut self, deed: &Deed) {
         match *deed {
-            Deed::ConsumerDies { consumer } => {
-                let actor = self.consumers[consumer];
-                self.world.at_desk(actor, |actor, desk| {
-                    if let Actor::Consumer(consumer) = actor {
-                        consumer.die(desk);
-                    }
-                });
+            Deed::ClientDies { client } => {
+                let actor = *self.actor(client);
+                let successor = self.world.die(actor);
+                *self.actor(client) = successor;
+            }
+            Deed::ClientPauses { client, ms } => {
+                let actor = *self.actor(client);
+                self.world.pause_client(actor, ms * MS);
+            }
+            Deed::CutClient { client, node } => {
+                let actor = *self.actor(client);
+                self.world.cut_client(actor, place(NodeId(node)));
+            }
+            Deed::HealClient { client, node } => {
+                let actor = *self.actor(client);
+                self.world.heal_client(actor, place(NodeId(node)));
             }
             _ => self.world.deed(deed),
         }
     }
 
+    fn actor(&mut self, client: ClientName) -> &mut usize {
+        match client {
+            ClientName::Producer(at) => &mut self.producers[at],
+            ClientName::Consumer(at) => &mut self.consumers[at],
+        }
+    }
+
     fn drain(&mut self) {
         for actor in self.producers.iter().chain(&self.consumers) {
-            self.world.at_desk(*actor, |actor, desk| match actor {
-                Actor::Producer(producer) => producer.stop(),
-                Actor::Consumer(consumer) => {
-                    consumer.behave();
-                    consumer.wake(desk);
-                }
-                Actor::Hand(_) => {}
-            });
+            self.world.behave(*actor);
         }
         for node in 1..=self.world.options.nodes as u64 {
             self.move_in_consumer(&good_consumer(node));
@@ -181,14 +167,9 @@ impl Storm<'_> {
     }
 }
 
-/// A consumer that takes what comes and deletes it.
+/// A consumer that takes what comes at this node and deletes it.
 fn good_consumer(node: u64) -> ConsumerPlan {
-    let (mode, think_ms) = (ModePlan::Stream(10), 100);
-    ConsumerPlan { node, mode, think_ms, forgets: 0, releases: 0, strays: 200 }
-}
-
-fn queue_name() -> QueueName {
-    QueueName::parse("q").expect("it is a name")
+    ConsumerPlan::good(Some(node), ModePlan::Stream(10))
 }
 
 const MS: u64 = 1_000_000;

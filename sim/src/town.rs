@@ -1,48 +1,39 @@
-//! The town: clients and their connections to nodes.
+//! The town: the clients of a simulated cluster. Who lives there, how they move in and die, and
+//! what they do when something happens to them.
 //!
-//! Every actor has at most one connection to each node, on which requests and answers keep their
-//! order. A connection ends with its node's process, and its client learns so a little later.
-//!
-//! What this file does not do: what clients do is in `actor.rs`.
+//! What this file does not do: what goes over their connections is in `lines.rs`, what they do in
+//! `client.rs` and `apps/`.
 
-use std::collections::BTreeMap;
-
-use gaggle_core::event::{ClientId, Event, Reply};
-use gaggle_wire::{Request, Response, Standing, Welcome};
+use gaggle_client_core::{Config, Event, Reach};
+use gaggle_wire::{Request, RequestFrame, Response};
+use rand::RngExt;
 
 use crate::actor::{Act, Actor, Desk, Hand};
-use crate::consumer::{Consumer, Habits};
-use crate::oracle::Place;
-use crate::producer::{Plan, Producer};
+use crate::apps::App;
+use crate::apps::consumer::{Consumer, Habits};
+use crate::apps::producer::{Plan, Producer};
+use crate::client::Client;
+use crate::lines::{Lines, News};
+use crate::watch::ClockError;
 use crate::world::{Happening, World};
 
 /// Clients and their connections.
 #[derive(Debug, Default)]
 pub(crate) struct Town {
     pub(crate) actors: Vec<Actor>,
-    connections: BTreeMap<ClientId, Connection>,
-    by_place: BTreeMap<(usize, usize), ClientId>,
-    next: u64,
+    pub(crate) lines: Lines,
     /// The actor that does what a scenario says, one request at a time.
     hand: Option<usize>,
     requests: u64,
 }
 
-#[derive(Debug)]
-struct Connection {
-    actor: usize,
-    node: usize,
-    /// When the last request arrives, and the last answer.
-    arrives: (u64, u64),
-}
-
-/// What a client hears of.
-#[derive(Debug)]
-pub(crate) enum News {
-    Answer { client: ClientId, number: u64, response: Box<Response> },
-    Lost { node: usize },
-    Unready { node: usize },
-    Wake,
+/// What a client is like, its application apart.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Traits {
+    /// The one node it uses; all when `None`.
+    pub(crate) node: Option<usize>,
+    /// How far its clocks are off.
+    pub(crate) clock: ClockError,
 }
 
 impl World {
@@ -52,27 +43,87 @@ impl World {
         self.town.actors.len() - 1
     }
 
-    pub(crate) fn producer(&mut self, plan: Plan) -> usize {
-        let process = gaggle_wire::ProcessId(1000 + self.town.actors.len() as u64);
-        self.move_in(Actor::Producer(Producer::new(process, plan)))
+    pub(crate) fn producer(&mut self, plan: Plan, traits: &Traits) -> usize {
+        let app = App::Producer(Producer::new(plan, self.now));
+        self.move_in(app, traits)
     }
 
-    pub(crate) fn consumer(&mut self, habits: Habits) -> usize {
-        self.move_in(Actor::Consumer(Consumer::new(habits)))
+    pub(crate) fn consumer(&mut self, habits: Habits, traits: &Traits) -> usize {
+        let app = App::Consumer(Consumer::new(habits, self.now));
+        self.move_in(app, traits)
     }
 
-    fn move_in(&mut self, actor: Actor) -> usize {
-        self.town.actors.push(actor);
+    fn move_in(&mut self, app: App, traits: &Traits) -> usize {
+        // Nodes know ids for as long as the resend window; what is on its way when it ends has
+        // some time to arrive.
+        let resend_window = self.options.resend_window * 3 / 4;
+        let (reach, seeds) = match traits.node {
+            Some(_) => (Reach::OneNode, 1),
+            None => (Reach::Cluster, self.options.nodes),
+        };
+        let config = Config { reach, seeds, resend_window, ..Config::default() };
+        let seed = self.rng.random();
+        let client = Client::new(self.now, (config, seed), traits.clone(), app);
+        self.town.actors.push(Actor::Client(Box::new(client)));
         let number = self.town.actors.len() - 1;
-        self.at(self.now, Happening::Client(number, News::Wake));
+        self.turn(number, None);
         number
+    }
+
+    /// The application of a client, if it lives.
+    pub(crate) fn app(&self, actor: usize) -> Option<&App> {
+        match &self.town.actors[actor] {
+            Actor::Client(client) => Some(&client.app),
+            Actor::Hand(_) | Actor::Gone => None,
+        }
+    }
+
+    /// Whether a producer has all its results. One that is dead waits for none.
+    pub(crate) fn has_sent(&self, actor: usize) -> bool {
+        match self.app(actor) {
+            Some(App::Producer(producer)) => producer.is_done(),
+            Some(App::Consumer(_)) | None => true,
+        }
+    }
+
+    /// From now on nothing new is sent, and what is taken is deleted.
+    pub(crate) fn behave(&mut self, actor: usize) {
+        if let Actor::Client(client) = &mut self.town.actors[actor] {
+            match &mut client.app {
+                App::Producer(producer) => producer.stop(),
+                App::Consumer(consumer) => consumer.behave(),
+            }
+        }
+    }
+
+    /// A client dies, with leases and without a word, and another one takes its place: its number.
+    pub(crate) fn die(&mut self, actor: usize) -> usize {
+        let Actor::Client(client) = &self.town.actors[actor] else { return actor };
+        self.report.line(self.now, format_args!("client {actor} dies"));
+        let (traits, app) = (client.traits().clone(), client.app.successor(self.now));
+        for line in client.lines() {
+            self.forsake(line);
+        }
+        self.town.actors[actor] = Actor::Gone;
+        self.judge.died(actor);
+        self.move_in(app, &traits)
+    }
+
+    /// Stops a client for some time.
+    pub(crate) fn pause_client(&mut self, actor: usize, nanos: u64) {
+        if let Actor::Client(client) = &mut self.town.actors[actor] {
+            self.report.line(self.now, format_args!("client {actor} pauses"));
+            client.pause();
+            self.judge.paused(actor, nanos);
+            self.at(self.now + nanos, Happening::Client(actor, News::Resume));
+        }
     }
 
     /// Asks as a hand; the number of the request.
     pub fn ask(&mut self, hand: usize, node: usize, request: Request) -> u64 {
         self.town.requests += 1;
         let number = self.town.requests;
-        self.play(hand, vec![Act::Ask { node, number, request }]);
+        self.hand_asks(hand, node, RequestFrame { request: number, body: request });
         number
     }
 
@@ -81,7 +132,7 @@ impl World {
     pub fn answers(&self, hand: usize, number: u64) -> &[(u64, Response)] {
         match &self.town.actors[hand] {
             Actor::Hand(hand) => hand.answers.get(&number).map_or(&[], Vec::as_slice),
-            _ => &[],
+            Actor::Client(_) | Actor::Gone => &[],
         }
     }
 
@@ -101,138 +152,25 @@ impl World {
         self.answers(hand, number)[0].1.clone()
     }
 
-    /// A client closes its connection to a node.
-    pub fn leave(&mut self, actor: usize, node: usize) {
-        self.play(actor, vec![Act::Leave { node }]);
+    /// Something happens to a client, and it does what follows.
+    pub(crate) fn turn(&mut self, actor: usize, event: Option<Event>) {
+        self.at_desk(actor, |client, desk| client.turn(event, desk));
     }
 
-    /// Lets an actor do something at its desk.
-    pub(crate) fn at_desk<T>(
-        &mut self,
-        actor: usize,
-        work: impl FnOnce(&mut Actor, &mut Desk<'_>) -> T,
-    ) -> T {
-        let up: Vec<usize> =
-            (0..self.processes.len()).filter(|at| self.processes[*at].node.is_some()).collect();
-        let mut desk = Desk { now: self.now, rng: &mut self.rng, up: &up, acts: Vec::new() };
-        let result = work(&mut self.town.actors[actor], &mut desk);
-        let acts = desk.acts;
-        self.play(actor, acts);
-        result
-    }
-
-    pub(crate) fn client_news(&mut self, actor: usize, news: News) {
-        match news {
-            News::Wake => self.at_desk(actor, Actor::wake),
-            News::Unready { node } => self.at_desk(actor, |actor, desk| actor.unready(node, desk)),
-            News::Lost { node } => self.at_desk(actor, |actor, desk| actor.lost(node, desk)),
-            News::Answer { client, number, response } => {
-                let Some(connection) = self.town.connections.get(&client) else { return };
-                let node = connection.node;
-                self.report.line(self.now, format_args!("client {actor} <- {response:?}"));
-                self.hears(Place { actor, node }, number, &response);
-                self.at_desk(actor, |actor, desk| {
-                    actor.answered(node, (number, *response), desk);
-                });
-            }
-        }
-    }
-
-    fn play(&mut self, actor: usize, acts: Vec<Act>) {
-        for act in acts {
+    pub(crate) fn at_desk(&mut self, actor: usize, work: impl FnOnce(&mut Client, &mut Desk<'_>)) {
+        let Actor::Client(client) = &mut self.town.actors[actor] else { return };
+        let (now, rng, judge) = (self.now, &mut self.rng, &mut self.judge);
+        let mut desk = Desk { actor, now, rng, judge, acts: Vec::new() };
+        work(client, &mut desk);
+        for act in desk.acts {
             match act {
                 Act::Wake { at } => self.at(at, Happening::Client(actor, News::Wake)),
-                Act::Ask { node, number, request } => self.carry(actor, node, number, request),
-                Act::Leave { node } => {
-                    if let Some(client) = self.town.by_place.remove(&(actor, node)) {
-                        self.town.connections.remove(&client);
-                        self.judge.lost(self.now, Place { actor, node });
-                        let at = self.now + self.options.delay.1;
-                        let life = self.processes[node].life;
-                        let event = Event::ClientClosed(client);
-                        self.at(at, Happening::Event { at: node, life, event });
-                    }
+                Act::Dial { link, target } => self.dial_node(actor, link, target),
+                Act::HangUp { link } => self.hang_up(actor, link),
+                Act::Transmit { link, stream, frame } => {
+                    self.transmit(actor, link, (stream, frame));
                 }
             }
-        }
-    }
-
-    fn carry(&mut self, actor: usize, node: usize, number: u64, request: Request) {
-        self.judge.asks(self.now, Place { actor, node }, number, &request);
-        if self.processes[node].node.is_none() {
-            let at = self.now + self.draw(self.options.delay);
-            self.at(at, Happening::Client(actor, News::Lost { node }));
-            return;
-        }
-        let life = self.processes[node].life;
-        let client = match self.town.by_place.get(&(actor, node)) {
-            Some(client) => *client,
-            None => self.connect(actor, node),
-        };
-        let arrives = self.now + self.draw(self.options.delay);
-        let connection = self.town.connections.get_mut(&client).expect("it was just looked up");
-        connection.arrives.0 = arrives.max(connection.arrives.0 + 1);
-        let at = connection.arrives.0;
-        let reply = Reply { client, stream: 0, request: number };
-        self.at(at, Happening::Event { at: node, life, event: Event::Request { reply, request } });
-    }
-
-    fn connect(&mut self, actor: usize, node: usize) -> ClientId {
-        self.town.next += 1;
-        let client = ClientId(self.town.next);
-        let life = self.processes[node].life;
-        let at = self.now + self.draw(self.options.delay);
-        let connection = Connection { actor, node, arrives: (at, 0) };
-        self.town.connections.insert(client, connection);
-        self.town.by_place.insert((actor, node), client);
-        let event = Event::ClientOpened(client);
-        self.at(at, Happening::Event { at: node, life, event });
-        client
-    }
-
-    /// A node answers a client.
-    pub(crate) fn answer(&mut self, at: usize, reply: Reply, response: Response) {
-        let arrives = self.now + self.draw(self.options.delay);
-        let Some(connection) = self.town.connections.get_mut(&reply.client) else { return };
-        assert_eq!(connection.node, at, "a node answers its own clients");
-        connection.arrives.1 = arrives.max(connection.arrives.1 + 1);
-        let (at, actor) = (connection.arrives.1, connection.actor);
-        let (client, number) = (reply.client, reply.request);
-        let news = News::Answer { client, number, response: Box::new(response) };
-        self.at(at, Happening::Client(actor, news));
-    }
-
-    /// A node tells its clients of the members: those that stream from a node that does not serve
-    /// leave it.
-    pub(crate) fn welcome(&mut self, at: usize, welcome: &Welcome) {
-        let own = welcome.members.iter().find(|member| member.node == welcome.node);
-        if own.is_some_and(|member| member.standing == Standing::Ready) {
-            return;
-        }
-        let here = self.town.connections.values().filter(|connection| connection.node == at);
-        let actors: Vec<usize> = here.map(|connection| connection.actor).collect();
-        for actor in actors {
-            let when = self.now + self.draw(self.options.delay);
-            self.at(when, Happening::Client(actor, News::Unready { node: at }));
-        }
-    }
-
-    /// A process is gone, and every connection of clients with it.
-    pub(crate) fn node_gone(&mut self, at: usize) {
-        let gone: Vec<ClientId> = self
-            .town
-            .connections
-            .iter()
-            .filter(|(_, connection)| connection.node == at)
-            .map(|(client, _)| *client)
-            .collect();
-        for client in gone {
-            let connection = self.town.connections.remove(&client).expect("it was listed");
-            self.town.by_place.remove(&(connection.actor, at));
-            self.judge.lost(self.now, Place { actor: connection.actor, node: at });
-            let when = self.now + self.draw(self.options.delay);
-            let news = News::Lost { node: at };
-            self.at(when, Happening::Client(connection.actor, news));
         }
     }
 }

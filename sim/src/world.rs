@@ -19,13 +19,14 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::judge::{Judge, Subject};
+use crate::lines::News;
 use crate::network::Network;
 use crate::options::{Options, Span};
 use crate::oracle::{Fact, Place};
 use crate::planted::border::{Border, Said};
 use crate::process::Process;
 use crate::report::{Detail, Report};
-use crate::town::{News, Town};
+use crate::town::Town;
 use crate::witness;
 
 /// A simulated cluster with its clients.
@@ -283,8 +284,12 @@ impl World {
             self.report.line(self.now, format_args!("{} <- {event:?}", at + 1));
         }
         let mut effects = std::mem::take(&mut self.effects);
+        let guest = if let Event::ClientOpened(client) = event { Some(client) } else { None };
         node.handle(now, event, &mut effects);
         node.check();
+        if let Some(client) = guest {
+            self.let_in(at, client);
+        }
         match self.border {
             None => effects.drain().for_each(|effect| self.effect(at, effect)),
             Some(border) => self.said(at, (border.says)(effects.drain().collect())),

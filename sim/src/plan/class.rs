@@ -25,8 +25,10 @@ pub enum Class {
     Pauses,
     /// Wall clocks are apart.
     Skew,
-    /// Consumers forget, give back, and die with messages in hand.
+    /// Consumers forget, give back, and delete when their leases are long over.
     Consumers,
+    /// Clients die with messages in hand, pause, and are cut off from nodes.
+    Clients,
 }
 
 impl Class {
@@ -36,7 +38,7 @@ impl Class {
     }
 
     /// All, with the chance (of a hundred) that a run has it.
-    pub(crate) const ALL: [(Self, u32); 10] = [
+    pub(crate) const ALL: [(Self, u32); 11] = [
         (Self::Loss, 30),
         (Self::Delay, 30),
         (Self::SlowDisk, 30),
@@ -47,5 +49,6 @@ impl Class {
         (Self::Pauses, 30),
         (Self::Skew, 60),
         (Self::Consumers, 60),
+        (Self::Clients, 60),
     ];
 }

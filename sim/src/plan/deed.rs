@@ -65,11 +65,42 @@ pub enum Deed {
     },
     /// Every node reaches every other again.
     HealAll,
-    /// A consumer dies with all it has in hand, and begins anew.
-    ConsumerDies {
-        /// Which, by its place in the plan.
-        consumer: usize,
+    /// A client dies with all it has in hand, and another one takes its place.
+    ClientDies {
+        /// Which.
+        client: ClientName,
     },
+    /// A client stops for a while.
+    ClientPauses {
+        /// Which.
+        client: ClientName,
+        /// How long, in milliseconds.
+        ms: u64,
+    },
+    /// Nothing comes through any more between a client and a node.
+    CutClient {
+        /// The client.
+        client: ClientName,
+        /// The node.
+        node: u64,
+    },
+    /// A client and a node reach each other again.
+    HealClient {
+        /// The client.
+        client: ClientName,
+        /// The node.
+        node: u64,
+    },
+}
+
+/// A client, by its place in the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientName {
+    /// One of the producers.
+    Producer(usize),
+    /// One of the consumers.
+    Consumer(usize),
 }
 
 impl Deed {
@@ -82,8 +113,12 @@ impl Deed {
             | Self::CutOneWay { .. }
             | Self::Cut { .. }
             | Self::Isolate { .. }
-            | Self::ConsumerDies { .. } => true,
-            Self::Start { .. } | Self::Heal { .. } | Self::HealAll => false,
+            | Self::ClientDies { .. }
+            | Self::ClientPauses { .. }
+            | Self::CutClient { .. } => true,
+            Self::Start { .. } | Self::Heal { .. } | Self::HealAll | Self::HealClient { .. } => {
+                false
+            }
         }
     }
 
@@ -93,10 +128,30 @@ impl Deed {
             Self::Crash { node }
             | Self::Start { node }
             | Self::Pause { node, .. }
-            | Self::Isolate { node } => vec![node],
+            | Self::Isolate { node }
+            | Self::CutClient { node, .. }
+            | Self::HealClient { node, .. } => vec![node],
             Self::CutOneWay { from, to } => vec![from, to],
             Self::Cut { a, b } | Self::Heal { a, b } => vec![a, b],
-            Self::HealAll | Self::ConsumerDies { .. } => Vec::new(),
+            Self::HealAll | Self::ClientDies { .. } | Self::ClientPauses { .. } => Vec::new(),
+        }
+    }
+
+    /// The client that it names.
+    pub(crate) fn client(&mut self) -> Option<&mut ClientName> {
+        match self {
+            Self::ClientDies { client }
+            | Self::ClientPauses { client, .. }
+            | Self::CutClient { client, .. }
+            | Self::HealClient { client, .. } => Some(client),
+            Self::Crash { .. }
+            | Self::Start { .. }
+            | Self::Pause { .. }
+            | Self::CutOneWay { .. }
+            | Self::Cut { .. }
+            | Self::Isolate { .. }
+            | Self::Heal { .. }
+            | Self::HealAll => None,
         }
     }
 }

@@ -11,7 +11,9 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::{Class, ConsumerPlan, Deed, ModePlan, Plan, ProducerPlan, QueuePlan, Timed};
+use super::{
+    Class, ClientName, ConsumerPlan, Deed, ModePlan, Plan, ProducerPlan, QueuePlan, Timed,
+};
 use crate::options::{Options, Span};
 
 /// Draws the plan of a seed.
@@ -105,27 +107,40 @@ impl Draw {
                 messages: self.rng.random_range(20..=150),
                 batch: (1, self.rng.random_range(1..=8)),
                 every_ms: (1, self.rng.random_range(10..=400)),
-                patience_ms: self.rng.random_range(300..=1500),
-                twice: if self.rng.random_bool(0.3) { 100 } else { 0 },
+                open_max: [1, 8, 100][self.rng.random_range(0..3)],
+                keyed: [0, 500, 1000][self.rng.random_range(0..3)],
+                within_ms: (200, self.rng.random_range(1000..=8000)),
+                skew_ms: self.rng.random_range(-5000..=5000),
+                drift: self.rng.random_range(-100..=100),
             };
             self.plan.producers.push(producer);
         }
-        let bad = self.has(Class::Consumers);
         for _ in 0..self.rng.random_range(1..=4) {
-            let mode = if self.rng.random_bool(0.6) {
-                ModePlan::Stream(self.rng.random_range(1..=20))
-            } else {
-                ModePlan::Poll(self.rng.random_range(1..=10))
-            };
-            let consumer = ConsumerPlan {
-                node: self.rng.random_range(1..=self.plan.founders as u64),
-                mode,
-                think_ms: self.rng.random_range(1..=300),
-                forgets: if bad { self.rng.random_range(0..=100) } else { 0 },
-                releases: if bad { self.rng.random_range(0..=100) } else { 0 },
-                strays: self.rng.random_range(0..=500),
-            };
+            let consumer = self.consumer();
             self.plan.consumers.push(consumer);
+        }
+    }
+
+    fn consumer(&mut self) -> ConsumerPlan {
+        let bad = self.has(Class::Consumers);
+        let rng = &mut self.rng;
+        let mode = if rng.random_bool(0.6) {
+            ModePlan::Stream(rng.random_range(1..=20))
+        } else {
+            ModePlan::Poll(rng.random_range(1..=10))
+        };
+        let founders = self.plan.founders as u64;
+        ConsumerPlan {
+            node: rng.random_bool(0.2).then(|| rng.random_range(1..=founders)),
+            mode,
+            workers: [1, 4, 20][rng.random_range(0..3)],
+            think_ms: rng.random_range(1..=300),
+            keeps: [0, 500, 1000][rng.random_range(0..3)],
+            forgets: if bad { rng.random_range(0..=100) } else { 0 },
+            releases: if bad { rng.random_range(0..=100) } else { 0 },
+            delay_ms: [0, 500][rng.random_range(0..2)],
+            late: if bad { rng.random_range(0..=20) } else { 0 },
+            twice: rng.random_range(0..=100),
         }
     }
 
@@ -183,11 +198,28 @@ impl Draw {
                 self.add(at, Deed::Isolate { node });
                 self.add(at + lasts, Deed::HealAll);
             }
-            Class::Consumers => {
-                let consumer = self.rng.random_range(0..self.plan.consumers.len());
-                self.add(at, Deed::ConsumerDies { consumer });
+            Class::Clients => self.strike_client(node, at),
+            Class::Loss | Class::Delay | Class::SlowDisk | Class::Skew | Class::Consumers => {}
+        }
+    }
+
+    fn strike_client(&mut self, node: u64, at: u64) {
+        let producers = self.plan.producers.len();
+        let client = match self.rng.random_range(0..producers + self.plan.consumers.len()) {
+            at if at < producers => ClientName::Producer(at),
+            at => ClientName::Consumer(at - producers),
+        };
+        match self.rng.random_range(0..3) {
+            0 => self.add(at, Deed::ClientDies { client }),
+            1 => {
+                let ms = self.short_or_long((1, 400), (400, 5000));
+                self.add(at, Deed::ClientPauses { client, ms });
             }
-            Class::Loss | Class::Delay | Class::SlowDisk | Class::Skew => {}
+            _ => {
+                let lasts = self.short_or_long((50, 1000), (1000, 10_000));
+                self.add(at, Deed::CutClient { client, node });
+                self.add(at + lasts, Deed::HealClient { client, node });
+            }
         }
     }
 
@@ -227,7 +259,7 @@ const STRIKES: [(Class, usize); 6] = [
     (Class::OneWayCuts, 1),
     (Class::Isolation, 1),
     (Class::Pauses, 1),
-    (Class::Consumers, 1),
+    (Class::Clients, 2),
 ];
 
 const MS: u64 = 1_000_000;

@@ -8,19 +8,22 @@
 //! What this room does not do: it runs nothing; see `storm.rs`.
 
 mod class;
+mod clients;
 mod deed;
 mod draw;
 mod file;
 
 pub use class::Class;
-pub use deed::{Deed, Timed};
+pub(crate) use clients::queue_name;
+pub use clients::{ConsumerPlan, ModePlan, ProducerPlan};
+pub use deed::{ClientName, Deed, Timed};
 pub use draw::draw;
 pub use file::FileError;
 
 use gaggle_wire::SettingsChange;
 use serde::{Deserialize, Serialize};
 
-use crate::options::{Options, Span};
+use crate::options::Options;
 
 /// All that a run is made of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,50 +62,6 @@ pub struct QueuePlan {
     pub confirms: u8,
     pub at_least: u8,
     pub visibility_timeout_ms: u64,
-}
-
-/// A producer: it numbers, stamps and sends again by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ProducerPlan {
-    /// Messages in all.
-    pub messages: u64,
-    /// Messages of one send.
-    pub batch: Span,
-    /// Pause between sends, in milliseconds.
-    pub every_ms: Span,
-    /// How long it waits for an answer before it sends again, in milliseconds.
-    pub patience_ms: u64,
-    /// Of a thousand sends so many are made twice at once, at two nodes.
-    pub twice: u32,
-}
-
-/// A consumer: it streams or polls, works for a while, and deletes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ConsumerPlan {
-    /// The node at which it begins.
-    pub node: u64,
-    /// How it receives.
-    pub mode: ModePlan,
-    /// How long it works on a message, at most, in milliseconds.
-    pub think_ms: u64,
-    /// Of a thousand messages it forgets so many.
-    pub forgets: u32,
-    /// Of a thousand messages it gives back so many.
-    pub releases: u32,
-    /// Of a thousand deletes so many go to another node.
-    pub strays: u32,
-}
-
-/// How a consumer receives.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "snake_case")]
-pub enum ModePlan {
-    /// A stream with this much credit.
-    Stream(u64),
-    /// Receives of so many at most, one after the other.
-    Poll(u32),
 }
 
 impl Plan {

@@ -34,8 +34,12 @@ fn contradicts(scene: &Scene<'_>, first: &Seen, second: &Delivered) -> bool {
         return false;
     }
     let (was, is) = (&first.receipt, &second.label.receipt);
-    let fair = scene.weather.fair_since().is_some_and(|since| since <= first.at);
     let one_run = (was.custodian, was.boot) == (is.custodian, is.boot);
+    if one_run && is.delivery < was.delivery {
+        // It was handed out before, and was on its way for longer.
+        return false;
+    }
+    let fair = scene.weather.fair_since().is_some_and(|since| since <= first.at);
     fair || one_run && node_id(first.place.node) == was.custodian
 }
 

@@ -4,26 +4,25 @@ use gaggle_wire::SettingsChange;
 
 use super::support::{SECOND, create, formed, name, one_partition};
 use crate::World;
-use crate::actor::Actor;
-use crate::consumer::{Habits, Mode};
-use crate::producer::Plan;
+use crate::apps::consumer::{Habits, Manner, Mode};
+use crate::apps::producer::Plan;
+use crate::town::Traits;
 
-fn plan(queue: &gaggle_wire::QueueDescription, messages: u64) -> Plan {
+fn plan(messages: u64) -> Plan {
     Plan {
-        queue: queue.id,
-        partitions: queue.settings.partitions,
+        queue: name(),
         messages,
         batch: (1, 64),
         every: (1_000_000, 20_000_000),
-        patience: 5 * SECOND,
-        window: 60 * SECOND,
-        twice: 50,
+        open_max: 500,
+        keyed: 300,
+        within: (60 * SECOND, 60 * SECOND),
     }
 }
 
-fn habits(node: usize, mode: Mode) -> Habits {
-    let think = (0, 5_000_000);
-    Habits { queue: name(), node, mode, think, forgets: 0, releases: 0, strays: 200 }
+fn habits(mode: Mode) -> Habits {
+    let manner = Manner::good((0, 5_000_000));
+    Habits { queue: name(), mode, visibility_ms: None, workers: 32, manner }
 }
 
 fn is_drained(world: &World, messages: usize) -> bool {
@@ -34,9 +33,9 @@ fn is_drained(world: &World, messages: usize) -> bool {
 #[test]
 fn ten_thousand_messages_and_sixteen_consumers_on_three_nodes() {
     let mut world = formed(3, 11);
-    let queue = create(&mut world, SettingsChange::default());
+    create(&mut world, SettingsChange::default());
     for _ in 0..4 {
-        world.producer(plan(&queue, 2500));
+        world.producer(plan(2500), &Traits::default());
     }
     for consumer in 0..16 {
         let mode = if consumer % 2 == 0 {
@@ -44,7 +43,7 @@ fn ten_thousand_messages_and_sixteen_consumers_on_three_nodes() {
         } else {
             Mode::Poll { max: 10, wait_ms: 20_000 }
         };
-        world.consumer(habits(consumer % 3, mode));
+        world.consumer(habits(mode), &Traits { node: Some(consumer % 3), ..Traits::default() });
     }
     assert!(world.run_until(120 * SECOND, |world| is_drained(world, 10_000)), "P1, P10");
     assert_eq!(world.judge.oracle.duplicates(), 0, "P3");
@@ -62,22 +61,17 @@ fn ten_thousand_messages_and_sixteen_consumers_on_three_nodes() {
 fn a_node_that_joins_and_one_that_is_stopped_make_no_duplicates() {
     let mut world = World::new(crate::Options::calm(4, 12), crate::Detail::Off);
     world.form(3);
-    let queue = create(&mut world, SettingsChange { partitions: Some(4), ..one_partition() });
-    let producers = [0, 1].map(|_| world.producer(plan(&queue, 1500)));
-    for consumer in 0..6 {
-        world.consumer(habits(consumer % 2, Mode::Stream { credit: 8 }));
+    create(&mut world, SettingsChange { partitions: Some(4), ..one_partition() });
+    let producers = [0, 1].map(|_| world.producer(plan(1500), &Traits::default()));
+    for _ in 0..6 {
+        world.consumer(habits(Mode::Stream { credit: 8 }), &Traits::default());
     }
     world.run(SECOND);
     world.start(3);
     world.run(3 * SECOND);
     world.drain(2);
     assert!(world.run_until(10 * SECOND, |world| !world.is_up(2)), "it stops");
-    let sent = |world: &World| {
-        producers.iter().all(|at| match &world.town.actors[*at] {
-            Actor::Producer(producer) => producer.is_done(),
-            Actor::Hand(_) | Actor::Consumer(_) => false,
-        })
-    };
+    let sent = |world: &World| producers.iter().all(|producer| world.has_sent(*producer));
     assert!(world.run_until(60 * SECOND, sent));
     assert!(world.run_until(60 * SECOND, |world| is_drained(world, 3000)), "P1, P10");
     assert_eq!(world.judge.oracle.duplicates(), 0, "P3: join and stop are no faults");

@@ -1,5 +1,6 @@
 //! Scenarios: written by hand, small, each about one thing that must hold.
 
+mod clients;
 mod cut;
 mod deleting;
 mod flow;
