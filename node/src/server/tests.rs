@@ -6,6 +6,7 @@ mod links;
 mod raw;
 mod rivals;
 mod served;
+mod stalled;
 
 use std::path::Path;
 

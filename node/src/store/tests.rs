@@ -287,3 +287,37 @@ fn a_panic_in_the_store_is_an_error() {
     let error = supervised::<()>(|| panic!("page {}", 7)).unwrap_err();
     assert!(matches!(error, StoreError::Panicked(text) if text == "page 7"));
 }
+
+/// One old message stays while others come and go through the store, several hundred at a time.
+#[test]
+fn the_file_follows_what_is_stored_and_not_what_went_through() {
+    const LIVE: u64 = 2000;
+    const TURNS: u64 = 150;
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), &OPTIONS).unwrap();
+    let path = store.path.clone().unwrap();
+    let length = || fs::metadata(&path).unwrap().len();
+    let body = "x".repeat(900);
+    let (old, label, content, change) = message(1, &body);
+    store.commit(&[change]).unwrap();
+    let window = LIVE / 4;
+    let mut first_length = 0;
+    for turn in 0..TURNS {
+        let at = 10 + turn * window;
+        let mut changes: Vec<_> = (at..at + window).map(|time| message(time, &body).3).collect();
+        let done = at.saturating_sub(LIVE).max(10);
+        changes.extend((done..done + window).filter(|time| *time < at).map(|time| Change {
+            write: Write::Delete { key: message(time, "").0.encode() },
+            content: None,
+        }));
+        store.commit(&changes).unwrap();
+        if turn == 20 {
+            first_length = length();
+        }
+    }
+    let live = LIVE * 1024;
+    println!("live about {live}, after 20 turns {first_length}, after {TURNS} {}", length());
+    assert!(length() <= 2 * first_length, "F22: it grew to {}", length());
+    assert!(length() <= 8 * live, "F21, F22: {} bytes for {live}", length());
+    assert_eq!(store.read(&[(old, label)]).unwrap(), [Some(content)]);
+}

@@ -23,6 +23,8 @@ struct Bench {
     node: Node,
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
     at_ms: u64,
+    /// How far its wall clock was set ahead, or back.
+    wall_off_ms: i64,
     request: u64,
 }
 
@@ -40,13 +42,13 @@ impl Bench {
         let mut read =
             rows.iter().map(|(key, value)| Row { key: key.clone(), value: value.clone() });
         let node = Node::open(config, at(at_ms), &mut read).unwrap();
-        Self { node, rows, at_ms, request: 0 }
+        Self { node, rows, at_ms, wall_off_ms: 0, request: 0 }
     }
 
     /// Handles an event, keeps its writes, and answers its reads until there are none.
     fn handle(&mut self, event: Event) -> Vec<Effect> {
         let mut effects = Effects::new();
-        self.node.handle(at(self.at_ms), event, &mut effects);
+        self.node.handle(self.now(), event, &mut effects);
         self.node.check();
         let mut seen = Vec::new();
         for effect in effects.drain().collect::<Vec<_>>() {
@@ -62,6 +64,11 @@ impl Bench {
             seen.push(effect);
         }
         seen
+    }
+
+    fn now(&self) -> Now {
+        let Now { mono, wall } = at(self.at_ms);
+        Now { mono, wall: Wall(wall.0.saturating_add_signed(self.wall_off_ms * 1_000_000)) }
     }
 
     fn write(&mut self, write: Write) {

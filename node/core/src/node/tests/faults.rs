@@ -9,7 +9,7 @@ const HOUR_MS: u64 = 3_600_000;
 /// Opens a node on these rows as a new run of its process.
 fn restart(rows: BTreeMap<Vec<u8>, Vec<u8>>, at_ms: u64, seed: u64) -> Bench {
     let node = open(&rows, at_ms, seed).unwrap();
-    let mut bench = Bench { node, rows, at_ms, request: 0 };
+    let mut bench = Bench { node, rows, at_ms, wall_off_ms: 0, request: 0 };
     bench.handle(Event::Started);
     bench
 }
@@ -202,5 +202,80 @@ fn a_damaged_entry_of_a_queue_is_fatal_and_a_deleted_one_takes_its_messages_alon
     let name = QueueName::parse("orders").unwrap();
     bench.ask(Request::DeleteQueue { name });
     bench.pass(1000);
+    assert_eq!(message_rows(&bench), 0);
+}
+
+#[test]
+fn a_lease_lasts_its_length_however_the_wall_clock_is_set() {
+    for off in [-1, 1].map(|hours| hours * HOUR_MS as i64) {
+        let mut bench = Bench::new();
+        let queue = bench.queue(one_partition());
+        bench.send(queue, 1..=2);
+        assert_eq!(bench.receive(2, 0).unwrap().len(), 2);
+        bench.wall_off_ms = off;
+        bench.pass(29_900);
+        assert_eq!(bench.receive(2, 0), None, "{off}: it is hidden");
+        bench.wall_off_ms = 0;
+        bench.pass(200);
+        assert_eq!(numbers(&bench.receive(2, 0).unwrap()), [1, 2], "{off}: and not longer");
+    }
+}
+
+/// Sends a message that is to wait.
+fn send_delayed(bench: &mut Bench, queue: QueueId, number: u64, delay_ms: u64) {
+    let stamp = Stamp { time: bench.now().wall.0, count: 0, process: PRODUCER };
+    let (label, _) = Message::new("x").pack(number, stamp, delay_ms).unwrap();
+    let (attempt, labels) = (Attempt::First, vec![label]);
+    let request = Request::Send { queue, partition: 0, attempt, within_ms: 1000, labels };
+    assert!(matches!(bench.ask(request).0, Some(Response::Sent(_))));
+}
+
+#[test]
+fn a_delay_goes_by_the_wall_clock_and_no_timer_sleeps_through_its_correction() {
+    let mut bench = Bench::new();
+    let queue = bench.queue(one_partition());
+    bench.pass(10_000);
+    send_delayed(&mut bench, queue, 1, 30_000);
+    assert_eq!(bench.receive(1, 120_000), None);
+    bench.wall_off_ms = -(HOUR_MS as i64);
+    bench.pass(60_000);
+    bench.wall_off_ms = 0;
+    let effects = bench.pass(2000);
+    let delivered = |effect: &Effect| {
+        matches!(effect, Effect::Answer { response: Response::Deliveries { .. }, .. })
+    };
+    assert_eq!(effects.iter().filter(|effect| delivered(effect)).count(), 1, "{effects:?}");
+}
+
+#[test]
+fn a_delay_that_is_not_over_outlasts_a_restart_and_is_over_when_the_wall_clock_says_so() {
+    let mut bench = Bench::new();
+    let queue = bench.queue(one_partition());
+    bench.pass(1000);
+    send_delayed(&mut bench, queue, 1, 30_000);
+    let mut bench = restart(bench.rows, 10_000, 2);
+    bench.pass(10);
+    assert_eq!(bench.receive(1, 0), None);
+    bench.pass(20_000);
+    assert_eq!(bench.receive(1, 0), None, "29 s after it was accepted");
+    bench.pass(1100);
+    assert_eq!(numbers(&bench.receive(1, 100).unwrap()), [1]);
+}
+
+#[test]
+fn retention_goes_by_the_time_of_acceptance_and_not_by_the_stamp() {
+    let minutes = |minutes: u64| minutes * 60_000;
+    let mut bench = restart(BTreeMap::new(), HOUR_MS, 1);
+    let change = SettingsChange { retention_ms: Some(minutes(5)), ..one_partition() };
+    let queue = bench.queue(change);
+    let (time, now) = (at(HOUR_MS - minutes(10)).wall.0, bench.now());
+    let stamp = Stamp { time, count: 0, process: PRODUCER };
+    let sent = send_stamped(&mut bench, now, queue, 1, stamp);
+    assert!(matches!(sent, Response::Sent(_)), "{sent:?}");
+    bench.pass(minutes(5) - 1000);
+    let got = bench.receive(1, 0).unwrap();
+    assert_eq!(numbers(&got), [1], "a producer ten minutes behind loses nothing of the five");
+    bench.pass(minutes(2));
+    assert_eq!(bench.receive(1, 0), None, "and gains nothing");
     assert_eq!(message_rows(&bench), 0);
 }
