@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gaggle_client_core::Target;
-use quinn::{Connection, Endpoint, EndpointConfig, TokioRuntime, TransportConfig, VarInt};
+use quinn::{
+    Connection, ConnectionError, Endpoint, EndpointConfig, TokioRuntime, TransportConfig, VarInt,
+};
 use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
 use tokio::task::JoinSet;
@@ -24,6 +26,8 @@ pub(crate) struct Dialer {
     server_name: String,
     /// For IPv4 and IPv6.
     endpoints: Mutex<[Option<Endpoint>; 2]>,
+    /// What was connected, to say farewell to.
+    connections: Mutex<Vec<Connection>>,
 }
 
 /// Why there is no connection to a place.
@@ -38,7 +42,7 @@ pub(crate) enum DialError {
     #[error("{address}: {error}")]
     Connect { address: SocketAddr, error: quinn::ConnectError },
     #[error("{address}: {error}")]
-    Handshake { address: SocketAddr, error: quinn::ConnectionError },
+    Handshake { address: SocketAddr, error: ConnectionError },
 }
 
 impl Dialer {
@@ -50,6 +54,7 @@ impl Dialer {
             terms,
             server_name: options.credentials.server_name(),
             endpoints: Mutex::new([None, None]),
+            connections: Mutex::default(),
         })
     }
 
@@ -85,7 +90,11 @@ impl Dialer {
         let endpoint = self.endpoint(address)?;
         match endpoint.connect_with(self.terms.clone(), address, &self.server_name) {
             Ok(connecting) => {
-                connecting.await.map_err(|error| DialError::Handshake { address, error })
+                let connected = connecting.await;
+                let connection =
+                    connected.map_err(|error| DialError::Handshake { address, error })?;
+                self.remember(&connection);
+                Ok(connection)
             }
             Err(error) => {
                 if error == quinn::ConnectError::EndpointStopping {
@@ -111,13 +120,35 @@ impl Dialer {
         Ok(place.insert(open(address)?).clone())
     }
 
-    /// Waits until every farewell is on its way.
+    fn remember(&self, connection: &Connection) {
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        connections.retain(|connection| connection.close_reason().is_none());
+        connections.push(connection.clone());
+    }
+
+    /// Closes every connection, and waits until each farewell is on its way. Nothing is waited
+    /// for beyond that: all answers are here, and a node that does not hear of it finds out by
+    /// the silence.
     pub(crate) async fn close(&self) {
-        let endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for endpoint in endpoints.into_iter().flatten() {
-            // A node that is gone must not hold the application up.
-            let _ = tokio::time::timeout(FAREWELL_MAX, endpoint.wait_idle()).await;
-        }
+        let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let sent = |connection: &Connection| connection.stats().udp_tx.datagrams;
+        let open = connections.into_iter().filter(|connection| connection.close_reason().is_none());
+        let told: Vec<(Connection, u64)> = open
+            .map(|connection| {
+                let before = sent(&connection);
+                connection.close(VarInt::from_u32(0), FAREWELL);
+                (connection, before)
+            })
+            .collect();
+        // Between the two something else may leave and be taken for the farewell: then the node
+        // finds out by the silence as well.
+        let all_told = async {
+            while told.iter().any(|(connection, before)| sent(connection) == *before) {
+                tokio::time::sleep(FAREWELL_LOOK).await;
+            }
+        };
+        // A socket that takes nothing must not hold the application up.
+        let _ = tokio::time::timeout(FAREWELL_MAX, all_told).await;
     }
 }
 
@@ -165,8 +196,8 @@ fn transport() -> TransportConfig {
 /// After so long without a sign of life a connection is over, and what the client had not taken
 /// goes back.
 const IDLE_MAX_MS: u32 = 10_000;
-/// Three may be lost before that.
-const KEEP_ALIVE: Duration = Duration::from_secs(3);
+/// Often enough that a node which is well is heard all the time; see `SILENCES_MAX` in `link.rs`.
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// quinn's 333 ms makes a lost first packet cost a second; clusters are nearer than that.
 const INITIAL_RTT: Duration = Duration::from_millis(50);
 /// Of each stream, so that a consumer that does not read holds up neither sends nor deletes: the
@@ -179,4 +210,8 @@ const SOCKET_BUFFER: usize = 4 * 1024 * 1024;
 const HEAD_START: Duration = Duration::from_millis(200);
 /// No name of a node has more that make sense.
 const ADDRESSES_MAX: usize = 8;
+/// Why this end closes.
+pub(crate) const FAREWELL: &[u8] = b"closed by the client";
+/// quinn does not say when it has sent something, but counts it.
+const FAREWELL_LOOK: Duration = Duration::from_micros(200);
 const FAREWELL_MAX: Duration = Duration::from_secs(1);

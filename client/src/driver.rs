@@ -274,8 +274,8 @@ impl Driver {
 
     async fn end(mut self, mut inbox: Inbox) {
         inbox.commands.close();
-        self.links.clear();
         self.dialer.close().await;
+        self.links.clear();
         for done in self.closing.take().into_iter().flat_map(|closing| closing.done) {
             let _ = done.send(());
         }

@@ -8,6 +8,7 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use gaggle_client_core::{Stream, Target};
@@ -18,7 +19,7 @@ use thiserror::Error;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::dialer::{DialError, Dialer};
+use crate::dialer::{DialError, Dialer, FAREWELL};
 
 /// See the top of this file.
 pub(crate) struct Link {
@@ -66,6 +67,8 @@ enum LinkError {
     Frame(#[from] FrameError),
     #[error("the node closed a stream")]
     StreamEnded,
+    #[error("the node is silent")]
+    Silent,
 }
 
 impl LinkError {
@@ -128,7 +131,7 @@ struct Closing(Connection);
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        self.0.close(VarInt::from_u32(0), b"closed by the client");
+        self.0.close(VarInt::from_u32(0), FAREWELL);
     }
 }
 
@@ -159,13 +162,31 @@ async fn run(
         tasks.spawn(read(link, receive, reports.clone()));
     }
     let _ = reports.send(Report::Dialled(link));
-    match tasks.join_next().await {
+    let ended = tokio::select! {
+        ended = tasks.join_next() => ended,
+        () = silence(&connection.0) => return Err(LinkError::Silent),
+    };
+    match ended {
         Some(Ok(Err(error))) => match connection.0.close_reason() {
             Some(reason) => Err(reason.into()),
             None => Err(error),
         },
         // A panic in a task is the end of its connection, not of the client.
         _ => Err(LinkError::StreamEnded),
+    }
+}
+
+/// Waits until nothing was heard for so long that the node, or the way to it, must be gone: it
+/// answers every keep-alive. Looks are counted and not time, so that a pause of this very process
+/// is no silence of the node.
+async fn silence(connection: &Connection) {
+    let heard = || connection.stats().udp_rx.datagrams;
+    let (mut last, mut silences) = (heard(), 0);
+    while silences < SILENCES_MAX {
+        tokio::time::sleep(LISTEN_FOR).await;
+        let now = heard();
+        silences = if now == last { silences + 1 } else { 0 };
+        last = now;
     }
 }
 
@@ -217,6 +238,9 @@ fn decode(frame: &Frame) -> Result<Inbound, FrameError> {
 const CRYPTO_ERRORS: RangeInclusive<u64> = 0x100..=0x1ff;
 /// By which a node closes a connection whose certificate is not that of a client.
 const NOT_ALLOWED: VarInt = VarInt::from_u32(2);
+const LISTEN_FOR: Duration = Duration::from_secs(1);
+/// Two keep-alives may be lost before that.
+const SILENCES_MAX: u32 = 3;
 const STREAMS: usize = 3;
 /// Frames that are encoded before the stream is given them.
 const WRITE_BATCH: usize = 16;

@@ -15,10 +15,11 @@ use gaggle_wire::{
     QueueDescription, QueueId, QueueName, Receipt, Refusal, Request, RequestFrame, Response,
     ResponseFrame, SentBatch, Settings, Stamp, Standing, Welcome,
 };
-use quinn::{Connection, Endpoint, RecvStream, SendStream};
+use quinn::{Connection, ConnectionError, Endpoint, RecvStream, SendStream};
 use tokio::sync::{Notify, mpsc};
 
 use super::certs::{self, Certs};
+use crate::dialer::FAREWELL;
 use crate::{Client, ConnectOptions};
 
 /// The whole cluster. The node at position 0 has id 1, and so on.
@@ -143,6 +144,17 @@ impl Cluster {
             }
         };
         tokio::time::timeout(within, wait).await.expect("the cluster is as wanted in time");
+    }
+
+    /// Waits until the client has closed every connection, with a word about it.
+    pub(super) async fn all_closed(&self) {
+        let connections = std::mem::take(&mut self.state().connections);
+        for (_, connection) in connections {
+            match connection.closed().await {
+                ConnectionError::ApplicationClosed(close) => assert_eq!(close.reason, FAREWELL),
+                other => panic!("it left without a word: {other}"),
+            }
+        }
     }
 
     /// Cuts the connections of a node, as when its process dies and the kernel says so.

@@ -3,4 +3,6 @@
 mod certs;
 mod consuming;
 mod fake;
+mod leaving;
 mod sending;
+mod silence;
