@@ -1,5 +1,7 @@
 //! Hosts that stay away, copies that rot or vanish: what others hold makes up for it.
 
+use gaggle_core::envelope::Envelope;
+use gaggle_core::event::Event;
 use gaggle_wire::{DeliveryLabel, QueueDescription, SettingsChange};
 
 use super::support::{
@@ -7,6 +9,7 @@ use super::support::{
 };
 use crate::World;
 use crate::options::Options;
+use crate::planted::border::Border;
 
 const COUNT: usize = 300;
 
@@ -267,4 +270,35 @@ fn a_host_that_was_away_for_longer_than_tombstones_are_kept_brings_nothing_back(
     assert_eq!([0, 1, 2].map(|at| world.stored(at)), [0; 3], "F5: nobody is given what expired");
     assert_eq!(world.counted("expired_while_away"), 50);
     assert_eq!(drained(&mut world, 2), [0; 0], "P4");
+}
+
+/// Copies for new holders never arrive, as if who gives them had died with the list told.
+const NEVER_GIVEN: Border = Border {
+    hears: |event| match event {
+        Event::Envelope { envelope: Envelope::MakeUp { batch: 1.., .. }, .. } => Vec::new(),
+        other => vec![other],
+    },
+    ..Border::HONEST
+};
+
+/// And nobody compares.
+const NEVER_COMPARED: Border = Border {
+    hears: |event| match event {
+        Event::Envelope { envelope: Envelope::Compare { .. }, .. } => Vec::new(),
+        other => (NEVER_GIVEN.hears)(other),
+    },
+    ..Border::HONEST
+};
+
+#[test]
+fn a_holder_that_was_listed_and_never_given_its_copies_is_found_by_comparing() {
+    for (border, found) in [(&NEVER_GIVEN, true), (&NEVER_COMPARED, false)] {
+        let (mut world, _, holders) = three_of_five(89, 1_000_000);
+        world.border = Some(border);
+        let victim = holders.iter().copied().find(|at| *at != 0).unwrap();
+        world.crash(victim);
+        let filled = world.run_until(30 * SECOND, |world| copies(world) > 2 * COUNT);
+        assert_eq!(filled, found);
+        assert_eq!(world.counted("copies_replaced"), 0);
+    }
 }

@@ -18,7 +18,7 @@ use crate::effect::Effects;
 use crate::envelope::Envelope;
 use crate::now::Now;
 use crate::ranges::Ranges;
-use crate::session::PartitionId;
+use crate::session::{PartitionId, Session};
 use crate::timer::Timer;
 
 impl Node {
@@ -26,9 +26,11 @@ impl Node {
     pub(super) fn compare_next(&mut self, now: Now, effects: &mut Effects) {
         let peers: Vec<NodeId> = self.sessions.iter().map(|(node, _)| node).collect();
         for peer in peers {
-            let Some(session) = self.sessions.with(peer).filter(|session| session.yielded) else {
-                continue;
+            // Who is still being given copies lacks them: that is no news.
+            let idle = |session: &&Session| {
+                session.yielded && session.make_up.is_empty() && session.make_up_pending == 0
             };
+            let Some(session) = self.sessions.with(peer).filter(idle) else { continue };
             let from = session.compared.map_or(Bound::Unbounded, Bound::Excluded);
             let mut rest = self.partitions.range((from, Bound::Unbounded));
             let next = rest.find(|(_, partition)| partition.lists.listed().contains(&peer));

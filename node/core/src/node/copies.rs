@@ -139,9 +139,7 @@ impl Node {
             partition.known.settle(process, &settled);
         }
         self.reception.touch(queue);
-        if refilled > 0 {
-            self.count_more("copies_refilled", refilled);
-        }
+        self.refilled(now, (queue, number), refilled);
         self.gone_listed((queue, number), gone, holders, effects);
         Stored { exceptions, twins }
     }

@@ -106,6 +106,14 @@ impl Node {
         self.make_up(now, peer, effects);
     }
 
+    /// Copies that were lost are here again. The rest is on its way: it is not asked for meanwhile.
+    pub(super) fn refilled(&mut self, now: Now, id: PartitionId, copies: u64) {
+        if let (Some(partition), 1..) = (self.partitions.get_mut(&id), copies) {
+            partition.fetch_at = now.mono.plus(FETCH_EVERY);
+            self.count_more("copies_refilled", copies);
+        }
+    }
+
     /// The other holders have answered, or had the time to. What nobody has any more is lost.
     pub(super) fn lost_everywhere(
         &mut self,
@@ -141,7 +149,7 @@ pub(super) fn nothing((queue, partition): PartitionId) -> PartitionInventory {
     PartitionInventory { queue, partition, processes: Vec::new() }
 }
 
-/// How often those who have what was lost here are asked for it again.
+/// How long after the last copy came those who have what was lost here are asked again.
 const FETCH_EVERY: Duration = Duration::from_secs(10);
 /// How long they have to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
