@@ -11,6 +11,7 @@ mod clocks;
 mod comparing;
 mod copies;
 mod deleting;
+mod expiring;
 mod giving;
 mod inventory;
 mod link;
@@ -134,6 +135,8 @@ struct Desk {
     loads: Loads,
     deletes: BTreeMap<u64, Batch<DeleteResult>>,
     changes: BTreeMap<u64, Batch<Result<u64, Refusal>>>,
+    /// Looks for expired messages that are under way.
+    looks: usize,
     next_batch: u64,
 }
 

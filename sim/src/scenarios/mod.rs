@@ -3,6 +3,7 @@
 mod clients;
 mod cut;
 mod deleting;
+mod expiry;
 mod flow;
 mod forming;
 mod leases;

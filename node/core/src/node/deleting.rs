@@ -22,10 +22,10 @@ use crate::timer::Timer;
 
 /// Receipts of one partition and list.
 #[derive(Debug, Default)]
-struct Group {
+pub(super) struct Group {
     at: Vec<usize>,
-    messages: Numbers,
-    stamps: Vec<Stamp>,
+    pub(super) messages: Numbers,
+    pub(super) stamps: Vec<Stamp>,
     leases: Vec<DeliveryRef>,
 }
 
@@ -83,7 +83,7 @@ impl Node {
         self.delete_answer(call, effects);
     }
 
-    fn delete_group(
+    pub(super) fn delete_group(
         &mut self,
         now: Now,
         call: u64,
@@ -345,28 +345,6 @@ impl Node {
             }
         }
     }
-
-    /// Messages that reached their age are gone, as if deleted; the custodian says so.
-    pub(super) fn expire(&mut self, now: Now, id: PartitionId, effects: &mut Effects) {
-        let Some(entry) = self.table.live(id.0) else { return };
-        let limit = Duration::from_millis(entry.settings().retention_ms);
-        let Some(partition) = self.partitions.get(&id) else { return };
-        let mut groups: BTreeMap<Vec<NodeId>, Group> = BTreeMap::new();
-        for head in partition.window.iter().take(EXPIRE_MAX) {
-            if now.wall.since(head.accepted.time) <= limit {
-                break;
-            }
-            let group = groups.entry(partition.holders_of(head).to_vec()).or_default();
-            let numbers = Ranges::of(head.label.number, head.label.number);
-            merge_numbers(&mut group.messages, &[(head.label.stamp.process, numbers)]);
-            group.stamps.push(head.label.stamp);
-        }
-        for (holders, group) in groups {
-            self.count_more("expired", group.stamps.len() as u64);
-            // Nobody asked, so nobody is answered: the batch is one that does not exist.
-            self.delete_group(now, 0, (id, holders, group), effects);
-        }
-    }
 }
 
 impl Group {
@@ -394,5 +372,3 @@ const DELETE_WITHIN: Duration = Duration::from_secs(10);
 const BULK_AFTER: Duration = Duration::from_millis(100);
 /// How much longer than its queue's retention a tombstone is kept: clocks differ.
 pub(super) const EXPIRY_SLACK_MS: u64 = 3600 * 1000;
-/// Expired messages that are looked at in one go.
-const EXPIRE_MAX: usize = 1000;

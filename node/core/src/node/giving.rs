@@ -10,7 +10,7 @@ use crate::custody::known::Seen;
 use crate::effect::Effects;
 use crate::envelope::{Envelope, Wanted};
 use crate::ledger::{Key, MessageKey, Write, record};
-use crate::now::Now;
+use crate::now::{Mono, Now};
 use crate::queue::{Flight, Given, Head, Lease, Reach};
 use crate::reception::{Kind, Offered, Taking, WaiterId};
 use crate::session::PartitionId;
@@ -128,8 +128,7 @@ impl Node {
         let lease = visibility(visibility_ms.unwrap_or(settings.visibility_timeout_ms));
         let lease = lease.max(LEASE_MIN);
         let rule = self.rule(now, queue);
-        let oldest_allowed =
-            now.wall.0.saturating_sub(settings.retention_ms.saturating_mul(1_000_000));
+        let oldest_allowed = self.oldest_allowed(now, queue).unwrap_or(0);
         let mut firsts: Vec<(gaggle_wire::Stamp, PartitionId)> = self
             .partitions
             .range((queue, 0)..=(queue, u16::MAX))
@@ -161,6 +160,7 @@ impl Node {
                 if head.accepted.time < oldest_allowed {
                     // It is expired; the next look at the partition buries it.
                     partition.window.arrive(head, usize::MAX);
+                    partition.look_at = Mono(0);
                     self.timers.at_latest(Timer::Partition(id.0, id.1), now.mono);
                     break;
                 }

@@ -9,6 +9,7 @@ use gaggle_wire::{NodeId, Stamp};
 
 use super::Node;
 use super::copies::{Rows, due_ms};
+use super::expiring::Look;
 use super::twins::Twins;
 use crate::custody::burial::Numbers;
 use crate::custody::known::Seen;
@@ -51,6 +52,8 @@ pub(super) enum Load {
     Scrub(PartitionId),
     /// Messages that may need one more holder.
     Replace(PartitionId),
+    /// Messages that may be too old.
+    Expired(Look),
     /// Messages whose ids came again.
     Twins(Box<Twins>),
 }
@@ -134,6 +137,7 @@ impl Node {
                     self.lacking_read(now, (peer, id, lacking), (rows, end), effects);
                 }
             }
+            Load::Expired(look) => self.expired_read(now, look, (rows, end), effects),
             Load::Sweep(id) => self.swept(id, (rows, end), effects),
             Load::Lost(key) => self.lost_read(key, &rows, effects),
             Load::Scrub(id) => self.scrub_read(now, id, (rows, end), effects),
@@ -206,7 +210,6 @@ impl Node {
         {
             partition.window.read(heads, reach, max);
             self.reception.touch(id.0);
-            self.expire(now, id, effects);
             self.arm(now, id);
             self.answer_peeks(now, effects);
         }
@@ -258,7 +261,7 @@ impl Node {
             self.count_delivery(id, &flight.head, effects);
             self.ready_again(now, id, flight.head);
         }
-        self.expire(now, id, effects);
+        self.look_for_expired(now, id, effects);
         self.read_due(now, id, effects);
         self.arm(now, id);
     }

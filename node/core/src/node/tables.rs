@@ -229,6 +229,7 @@ impl Node {
                 }
             }
             self.reception.touch(merged.id);
+            self.look_soon(merged.id);
             changed.push(merged);
         }
         if from.is_some() && !changed.is_empty() {

@@ -37,7 +37,7 @@ impl Node {
                 partition.forget_told(now.mono);
             }
             self.write_settled(id, effects);
-            self.expire(now, id, effects);
+            self.look_for_expired(now, id, effects);
             self.arm(now, id);
         }
         self.tell_readiness(now, effects);

@@ -49,6 +49,9 @@ pub(crate) struct Partition {
     pub(crate) fetch_at: Mono,
     /// Whether this node is one of the home hosts, as of the last refresh.
     home: bool,
+    /// When to look for messages that are too old, and whether that is being done.
+    pub(crate) look_at: Mono,
+    pub(crate) looking: bool,
     /// Whether rows were passed over that may be handed out once they are settled.
     pub(crate) passed_over: bool,
 }
@@ -87,6 +90,8 @@ impl Partition {
             sweep: Sweep::Clean,
             fetch_at: Mono(0),
             home: false,
+            look_at: Mono(0),
+            looking: false,
             passed_over: false,
         }
     }
@@ -290,6 +295,7 @@ impl Partition {
         self.window = Window::default();
         self.reading += 1;
         self.passed_over = false;
+        self.look_at = Mono(0);
     }
 
     /// Panics when an invariant does not hold.
