@@ -151,6 +151,15 @@ impl Disk {
         self.live.contains_key(&key.encode())
     }
 
+    /// Messages that lie here, or are about to, in a range of keys.
+    pub(crate) fn messages(&self, from: &[u8], to: &[u8]) -> Vec<MessageKey> {
+        if from >= to {
+            return Vec::new();
+        }
+        let rows = self.live.range(from.to_vec()..to.to_vec());
+        rows.filter_map(|(key, _)| MessageKey::parse(key)).collect()
+    }
+
     /// Whether a message is durable here.
     pub(crate) fn keeps(&self, key: MessageKey) -> bool {
         self.durable.contains_key(&key.encode())

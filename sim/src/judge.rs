@@ -41,8 +41,14 @@ pub struct Subject {
 /// What the world sees of a message, by the places of the nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Witness {
+    /// Who is up.
+    pub up: BTreeSet<usize>,
+    /// What the wall clocks of those say.
+    pub walls: Vec<u64>,
     /// On whose disks it lies.
     pub holders: BTreeSet<usize>,
+    /// Who knows that its copy is damaged or missing.
+    pub losers: BTreeSet<usize>,
     /// Who has its tombstone.
     pub buriers: BTreeSet<usize>,
     /// Who is in session with its custodian, with nothing cut and both awake; the custodian
@@ -76,7 +82,7 @@ impl Judge {
         (number, response): (u64, &Response),
         look: Look<'_>,
     ) {
-        for fact in self.oracle.hears(place, number, response) {
+        for fact in self.oracle.hears(now, (place, number), response) {
             self.judge(now, &fact, look);
         }
     }

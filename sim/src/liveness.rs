@@ -2,9 +2,9 @@
 //!
 //! After a storm cuts are healed and nodes started; then the nodes are whole again (L1), all that
 //! was confirmed reaches a consumer and is deleted (P1, P10), and in the end no row of any message
-//! is left on any disk (L5). Whatever an application asks for has its result by its deadline (L2,
-//! `truth.rs`). The bounds are far above what it takes and far below for ever: what
-//! hangs does not come right in any time.
+//! is left on any disk (L5) and all tables are the same (P13). Whatever an application asks for has
+//! its result by its deadline (L2, `truth.rs`). The bounds are far above what it takes and far below
+//! for ever: what hangs does not come right in any time.
 //!
 //! What this file does not do: who sends and consumes meanwhile is the storm's.
 
@@ -59,6 +59,7 @@ pub(crate) fn empty(world: &mut World) {
         world.run_until(within, |world| (0..nodes).all(|at| world.leftovers(at).is_empty()));
     let left: Vec<_> = (0..nodes).map(|at| (at + 1, world.leftovers(at))).collect();
     assert!(clean, "L5: rows are left: {left:?}");
+    world.judge_tables();
 }
 
 /// Suspicion, down and rejoin take a few seconds, and `serve_alone_after` at most 10.

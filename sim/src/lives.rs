@@ -13,7 +13,7 @@ use rand::RngExt;
 use crate::carrier::Goodbye;
 use crate::disk::LastCommit;
 use crate::judge::Subject;
-use crate::witness;
+use crate::witness::look;
 use crate::world::{Happening, World};
 
 impl World {
@@ -32,6 +32,7 @@ impl World {
         process.drained = false;
         process.wake_at = None;
         let now = process.clocks(self.now);
+        process.latest = now.wall.0;
         if process.disk.keys().next().is_none() {
             let store: u128 = self.rng.random();
             let key = Key::Meta(meta::STORE).encode();
@@ -114,9 +115,9 @@ impl World {
     pub fn wipe(&mut self, at: usize) {
         self.report.line(self.now, format_args!("wipe {}", at + 1));
         assert!(self.processes[at].node.is_none(), "a disk is wiped while its node is down");
-        let Self { judge, processes, network, .. } = self;
-        let look = |subject: &Subject| witness::look(processes, network, subject);
-        judge.disk_lost(self.now, at, &look);
+        let Self { now, judge, processes, network, .. } = self;
+        let seen = |subject: &Subject| look(*now, (&processes[..], &*network), subject);
+        judge.disk_lost(*now, at, &seen);
         self.processes[at].disk.wipe();
     }
 

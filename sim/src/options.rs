@@ -58,6 +58,9 @@ pub struct Options {
     pub window_max: usize,
     /// See [`Config::page_rows`].
     pub page_rows: usize,
+    /// See [`Config::waiting_max`].
+    #[serde(default = "many")]
+    pub waiting_max: usize,
 }
 
 impl Options {
@@ -82,6 +85,7 @@ impl Options {
             scrub_every: Duration::from_hours(24),
             window_max: 4096,
             page_rows: 1000,
+            waiting_max: many(),
         }
     }
 
@@ -99,8 +103,14 @@ impl Options {
         config.scrub_every = self.scrub_every;
         config.window_max = self.window_max;
         config.page_rows = self.page_rows;
+        config.waiting_max = self.waiting_max;
         config
     }
+}
+
+/// More than there ever are.
+fn many() -> usize {
+    100_000
 }
 
 /// Durations as milliseconds.

@@ -7,86 +7,31 @@
 //!
 //! What this file does not do: it judges nothing; see [`crate::promises`].
 
+mod facts;
 mod fate;
 mod streams;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gaggle_core::ledger::MessageKey;
 use gaggle_wire::{
     DeleteResult, DeliveryLabel, Label, ProcessId, QueueDescription, QueueId, QueueName, Receipt,
-    Refusal, Request, Response, SendException, SentBatch, Stamp,
+    Request, Response, Stamp,
 };
 
 use crate::judge::Look;
 
+pub use facts::{Delivered, Fact};
+use facts::{deleted, sent};
 pub use fate::{Fate, Seen};
 pub use streams::Place;
 use streams::Streams;
+pub use waits::Wait;
+use waits::Waits;
 
 /// Names a message for ever.
 pub type FullName = (QueueId, u16, ProcessId, u64);
-
-/// What an answer tells.
-#[derive(Clone, Debug)]
-pub enum Fact {
-    /// A node accepted a send, after a client had heard that stamp of the same node's.
-    Accepted {
-        /// The stamp of its acceptance.
-        stamp: Stamp,
-        /// The highest one of the same process that had been heard when it was asked for.
-        after: Option<Stamp>,
-    },
-    /// A message is stored, at so many nodes.
-    Confirmed {
-        /// Which.
-        name: FullName,
-        /// At how many nodes.
-        copies: u8,
-        /// When it was asked for.
-        asked_at: u64,
-    },
-    /// A message that was sent is gone already.
-    Gone {
-        /// Which.
-        name: FullName,
-    },
-    /// A message was not stored, or that is unknown.
-    Unsent {
-        /// Which.
-        name: FullName,
-        /// Why.
-        refusal: Refusal,
-    },
-    /// A message came.
-    Delivered(Delivered),
-    /// A message is deleted.
-    Deleted {
-        /// Which.
-        name: FullName,
-    },
-    /// A message was not deleted, or that is unknown.
-    Undeleted {
-        /// Which.
-        name: FullName,
-        /// Why.
-        refusal: Refusal,
-    },
-    /// The run is over, and everything was to be consumed.
-    Over,
-}
-
-/// A delivery as it came to a client.
-#[derive(Clone, Debug)]
-pub struct Delivered {
-    /// Who asked where.
-    pub place: Place,
-    /// Which message.
-    pub name: FullName,
-    /// The delivery.
-    pub label: DeliveryLabel,
-    /// Whether it crossed the end of its stream: its node has given it back.
-    pub crossed: bool,
-}
 
 /// What clients know.
 #[derive(Debug, Default)]
@@ -97,6 +42,15 @@ pub struct Oracle {
     doomed: BTreeSet<QueueId>,
     asked: BTreeMap<(Place, u64), Asked>,
     streams: Streams,
+    waits: Waits,
+    /// Messages by the rows they lie in.
+    rows: BTreeMap<MessageKey, FullName>,
+    /// Queues whose deletion was answered, and when.
+    deleted: BTreeMap<QueueId, u64>,
+    /// The longest lease that anybody may have.
+    longest: u64,
+    /// Until when a message may be hidden by a delivery that nobody saw.
+    unseen_until: u64,
     /// Every stamp at which a send was accepted, and the highest of each process.
     accepted: BTreeSet<Stamp>,
     highest: BTreeMap<ProcessId, Stamp>,
@@ -117,7 +71,7 @@ enum What {
     Send { queue: QueueId, partition: u16, labels: Vec<Label>, heard: BTreeMap<ProcessId, Stamp> },
     Delete(Vec<Receipt>),
     Extend(Vec<Receipt>, u64),
-    Take(QueueName),
+    Take { delete: bool, ids: Vec<QueueId> },
 }
 
 impl Oracle {
@@ -131,6 +85,9 @@ impl Oracle {
                     let fate = self.fates.entry(name).or_insert_with(|| Fate::new(*label));
                     fate.sends += 1;
                     fate.excused |= excused;
+                    let key =
+                        MessageKey { queue: *queue, partition: *partition, stamp: label.stamp };
+                    self.rows.insert(key, name);
                 }
                 let (queue, partition, labels) = (*queue, *partition, labels.clone());
                 What::Send { queue, partition, labels, heard: self.highest.clone() }
@@ -139,46 +96,70 @@ impl Oracle {
                 self.each(receipts, |fate, _| fate.delete_asked = true);
                 What::Delete(receipts.clone())
             }
-            Request::Release { receipts, .. } => {
-                self.each(receipts, Fate::given_back);
+            Request::Release { receipts, delay_ms } => {
+                let until = now.saturating_add(nanos(*delay_ms)).saturating_add(ON_ITS_WAY);
+                self.each(receipts, |fate, receipt| {
+                    fate.given_back(receipt);
+                    fate.delayed(receipt, until);
+                });
                 return;
             }
             Request::Extend { receipts, visibility_ms } => {
-                let until = now.saturating_add(visibility_ms.saturating_mul(1_000_000));
+                let lease = nanos(*visibility_ms);
+                self.longest = self.longest.max(lease);
+                let until = now.saturating_add(lease);
                 self.each(receipts, |fate, receipt| fate.extend_asked(receipt, until));
-                What::Extend(receipts.clone(), until)
+                What::Extend(receipts.clone(), lease)
             }
-            Request::Consume { .. } => {
+            Request::Receive { queue, visibility_ms, .. } => {
+                self.longest = self.longest.max(nanos(visibility_ms.unwrap_or(0)));
+                self.waits.begin(now, (place, number), queue, None);
+                return;
+            }
+            Request::Consume { queue, visibility_ms, credit } => {
+                self.longest = self.longest.max(nanos(visibility_ms.unwrap_or(0)));
+                self.waits.begin(now, (place, number), queue, Some(*credit));
                 self.streams.begin(place, number);
                 return;
             }
-            Request::Credit { consumer, taken, .. } => {
+            Request::Credit { consumer, limit, taken } => {
+                self.waits.credit(now, (place, *consumer), *limit);
                 self.streams.taken(now, place, *consumer, *taken);
                 return;
             }
             Request::StopConsume { consumer, taken } => {
+                self.waits.end((place, *consumer));
                 let back = self.streams.stop(place, *consumer, *taken);
                 self.each(&back, Fate::given_back);
                 return;
             }
-            Request::PurgeQueue { name } | Request::DeleteQueue { name } => {
-                self.take(name);
-                What::Take(name.clone())
-            }
+            Request::PurgeQueue { name } => self.take(name, false),
+            Request::DeleteQueue { name } => self.take(name, true),
             _ => return,
         };
         self.asked.insert((place, number), Asked { at: now, what });
     }
 
     /// A client gets an answer: what follows from it.
-    pub(crate) fn hears(&mut self, place: Place, number: u64, response: &Response) -> Vec<Fact> {
+    pub(crate) fn hears(
+        &mut self,
+        now: u64,
+        (place, number): (Place, u64),
+        response: &Response,
+    ) -> Vec<Fact> {
         if let Response::Deliveries { deliveries } = response {
             // What was only looked at has no lease.
+            self.waits.came(now, (place, number), deliveries.len() as u64);
             let leased = deliveries.iter().filter(|delivery| delivery.lease_ms > 0);
             return leased.map(|label| self.delivery(place, number, label)).collect();
         }
+        if let Response::Refused(_) = response {
+            self.waits.end((place, number));
+        }
         if let Response::Queue(queue) = response {
+            self.longest = self.longest.max(nanos(queue.settings.visibility_timeout_ms));
             self.queues.insert(queue.id, (**queue).clone());
+            return vec![Fact::Queue { id: queue.id }];
         }
         let Some(Asked { at, what }) = self.asked.remove(&(place, number)) else {
             return Vec::new();
@@ -198,16 +179,17 @@ impl Oracle {
                 let refused = DeleteResult::Refused(refusal.clone());
                 receipts.iter().map(|receipt| deleted(receipt, &refused)).collect()
             }
-            (What::Extend(receipts, until), Response::Extended(results)) => {
-                for (receipt, result) in receipts.iter().zip(results) {
-                    let extended = result.is_ok().then_some(until);
-                    self.each(std::slice::from_ref(receipt), |f, r| f.extended(r, extended));
+            (What::Extend(receipts, lease), Response::Extended(results)) => {
+                let span = (at.saturating_add(lease), now.saturating_add(lease));
+                for (receipt, _) in
+                    receipts.iter().zip(results).filter(|(_, result)| result.is_ok())
+                {
+                    self.each(std::slice::from_ref(receipt), |f, r| f.extended(r, span));
                 }
                 Vec::new()
             }
-            (What::Take(name), _) => {
-                // What was sent while it was under way may be taken as well.
-                self.take(&name);
+            (What::Take { delete, ids }, response) => {
+                self.taken((at, now), &ids, delete, response);
                 Vec::new()
             }
             _ => Vec::new(),
@@ -218,6 +200,9 @@ impl Oracle {
     /// there, and what it had not taken goes back.
     pub(crate) fn lost(&mut self, now: u64, place: Place) {
         self.asked.retain(|(of, _), _| *of != place);
+        if self.waits.lost(place) {
+            self.unseen_until = now.saturating_add(self.longest).saturating_add(ON_ITS_WAY);
+        }
         let back = self.streams.lost(now, place);
         self.each(&back, Fate::given_back);
     }
@@ -266,7 +251,7 @@ impl Oracle {
                 }
             }
             Fact::Delivered(delivered) => self.came(now, delivered),
-            Fact::Gone { .. } | Fact::Unsent { .. } | Fact::Undeleted { .. } | Fact::Over => {}
+            _ => {}
         }
     }
 
@@ -291,10 +276,40 @@ impl Oracle {
         }
     }
 
-    fn take(&mut self, name: &QueueName) {
+    /// A purge or a deletion is asked for: from now on it may take what is there.
+    fn take(&mut self, name: &QueueName, delete: bool) -> What {
         let of_name = self.queues.values().filter(|queue| queue.name == *name);
-        for id in of_name.map(|queue| queue.id).collect::<Vec<_>>() {
-            self.excuse(id);
+        let ids: Vec<QueueId> = of_name.map(|queue| queue.id).collect();
+        for id in &ids {
+            self.doomed.insert(*id);
+            self.excuse(*id);
+        }
+        What::Take { delete, ids }
+    }
+
+    /// A purge or a deletion was answered. What was confirmed before it was asked for is taken, if
+    /// it was done; what was sent meanwhile may be.
+    fn taken(
+        &mut self,
+        (asked_at, now): (u64, u64),
+        ids: &[QueueId],
+        delete: bool,
+        said: &Response,
+    ) {
+        for id in ids {
+            if delete && *said == Response::Done {
+                self.deleted.insert(*id, now);
+            } else if *said == Response::Done {
+                self.doomed.remove(id);
+            }
+        }
+        if *said != Response::Done {
+            return;
+        }
+        for (_, fate) in self.fates.iter_mut().filter(|(name, _)| ids.contains(&name.0)) {
+            if fate.confirmed.is_some_and(|(at, _)| at + CLOCKS < asked_at) {
+                fate.taken.get_or_insert(now);
+            }
         }
     }
 
@@ -329,52 +344,39 @@ impl Oracle {
         self.accepted.contains(&stamp)
     }
 
-    /// A message that is still to be consumed.
+    /// The message that lies in this row.
     #[must_use]
-    pub fn first_open(&self) -> Option<String> {
-        let open = self.fates.iter().find(|(_, fate)| fate.is_open());
-        open.map(|(name, fate)| format!("{} {fate:?}", show(*name)))
+    pub fn in_row(&self, key: MessageKey) -> Option<FullName> {
+        self.rows.get(&key).copied()
+    }
+
+    /// When the deletion of a queue was answered.
+    #[must_use]
+    pub fn deleted_at(&self, id: QueueId) -> Option<u64> {
+        self.deleted.get(&id).copied()
+    }
+
+    /// Those who wait for messages and could be given some.
+    pub fn waiting(&self) -> impl Iterator<Item = (Place, &Wait)> {
+        self.waits.open()
+    }
+
+    /// The longest lease that anybody may have, in nanoseconds.
+    #[must_use]
+    pub fn longest_lease(&self) -> u64 {
+        self.longest
+    }
+
+    /// Until when a message may be hidden by a delivery that nobody saw.
+    #[must_use]
+    pub fn unseen_until(&self) -> u64 {
+        self.unseen_until
     }
 
     /// Deliveries beyond the first of a message.
     #[must_use]
     pub fn duplicates(&self) -> u64 {
         self.duplicates
-    }
-}
-
-fn sent(
-    asked_at: u64,
-    names: &[FullName],
-    heard: &BTreeMap<ProcessId, Stamp>,
-    response: &Response,
-) -> Vec<Fact> {
-    let unsent =
-        |name: &FullName, refusal: &Refusal| Fact::Unsent { name: *name, refusal: refusal.clone() };
-    match response {
-        Response::Sent(SentBatch { accepted, copies, exceptions }) => {
-            let after = heard.get(&accepted.process).copied();
-            let mut facts = vec![Fact::Accepted { stamp: *accepted, after }];
-            for (at, name) in names.iter().enumerate() {
-                let exception = exceptions.iter().find(|(of, _)| *of as usize == at);
-                facts.push(match exception {
-                    None => Fact::Confirmed { name: *name, copies: *copies, asked_at },
-                    Some((_, SendException::Gone)) => Fact::Gone { name: *name },
-                    Some((_, SendException::Refused(refusal))) => unsent(name, refusal),
-                });
-            }
-            facts
-        }
-        Response::Refused(refusal) => names.iter().map(|name| unsent(name, refusal)).collect(),
-        _ => Vec::new(),
-    }
-}
-
-fn deleted(receipt: &Receipt, result: &DeleteResult) -> Fact {
-    let name = name_of(receipt);
-    match result {
-        DeleteResult::Deleted | DeleteResult::DeletedByOlderReceipt => Fact::Deleted { name },
-        DeleteResult::Refused(refusal) => Fact::Undeleted { name, refusal: refusal.clone() },
     }
 }
 
@@ -392,3 +394,12 @@ pub fn show((queue, partition, process, number): FullName) -> String {
         queue.0.time % 1_000_000
     )
 }
+
+fn nanos(ms: u64) -> u64 {
+    ms.saturating_mul(1_000_000)
+}
+
+/// How far clocks may be apart: a purge goes by the time of acceptance.
+const CLOCKS: u64 = 500_000_000;
+/// How long what a client says may be on its way.
+const ON_ITS_WAY: u64 = 400_000_000;

@@ -26,6 +26,9 @@ pub(crate) struct Process {
     pub(crate) backlog: Option<VecDeque<Event>>,
     /// By how much its wall clock is off, in nanoseconds.
     pub(crate) skew: i64,
+    /// The latest time that its wall clock has said since the node was started, or the one in the
+    /// middle of all.
+    pub(crate) latest: u64,
     /// Whether it has handed all over.
     pub(crate) drained: bool,
 }
@@ -41,6 +44,7 @@ impl Process {
             wake_at: None,
             backlog: None,
             skew,
+            latest: 0,
             drained: false,
         }
     }

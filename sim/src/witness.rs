@@ -1,19 +1,26 @@
-//! What the world sees of a message: on whose disks it is, who has its tombstone, who could have
-//! told its custodian.
+//! What the world sees: of a message, on whose disks it is, who has its tombstone, who could have
+//! told its custodian; of a node, what it has in memory, what it removes, what its clock says.
 //!
-//! It is asked by watchers whose promise speaks of hosts and sessions, which no client sees. What
-//! this file does not do: it judges nothing.
+//! It is for watchers whose promise speaks of hosts and sessions, which no client sees. What this
+//! file does not do: it judges nothing.
 
-use gaggle_core::ledger::MessageKey;
-use gaggle_wire::MessageId;
+use gaggle_core::effect::Effect;
+use gaggle_core::ledger::{Key, MessageKey, Write};
+use gaggle_wire::{MessageId, Response};
 
 use crate::judge::{Subject, Witness};
 use crate::network::Network;
 use crate::options::place;
+use crate::oracle::{Fact, Place};
 use crate::process::Process;
+use crate::world::World;
 
 /// What there is to see now.
-pub(crate) fn look(processes: &[Process], network: &Network, subject: &Subject) -> Witness {
+pub(crate) fn look(
+    now: u64,
+    (processes, network): (&[Process], &Network),
+    subject: &Subject,
+) -> Witness {
     let (queue, partition, process, number) = subject.name;
     let key = MessageKey { queue, partition, stamp: subject.stamp };
     let id = MessageId { process, number };
@@ -23,6 +30,13 @@ pub(crate) fn look(processes: &[Process], network: &Network, subject: &Subject) 
             witness.holders.insert(at);
         }
         let node = process.node.as_ref();
+        if node.is_some() {
+            witness.up.insert(at);
+            witness.walls.push(process.clocks(now).wall.0);
+        }
+        if node.is_some_and(|node| node.has_lost(queue, partition, id)) {
+            witness.losers.insert(at);
+        }
         if node.is_some_and(|node| node.has_tombstone(queue, partition, id)) {
             witness.buriers.insert(at);
         }
@@ -36,4 +50,81 @@ pub(crate) fn look(processes: &[Process], network: &Network, subject: &Subject) 
         }
     }
     witness
+}
+
+impl World {
+    /// A client gets an answer.
+    pub(crate) fn hears(&mut self, place: Place, number: u64, response: &Response) {
+        let Self { now, judge, processes, network, .. } = self;
+        let seen = |subject: &Subject| look(*now, (&processes[..], &*network), subject);
+        judge.hears(*now, place, (number, response), &seen);
+    }
+
+    /// Something is so.
+    pub(crate) fn judge(&mut self, fact: &Fact) {
+        let Self { now, judge, processes, network, .. } = self;
+        let seen = |subject: &Subject| look(*now, (&processes[..], &*network), subject);
+        judge.judge(*now, fact, &seen);
+    }
+
+    /// A node has handled an event: what it has in memory, and what its clock says.
+    pub(crate) fn watch(&mut self, at: usize) {
+        let up = self.processes.iter().filter(|process| process.node.is_some());
+        let mut walls: Vec<u64> = up.map(|process| process.clocks(self.now).wall.0).collect();
+        walls.sort_unstable();
+        let process = &mut self.processes[at];
+        let now = process.clocks(self.now);
+        let Some(node) = &process.node else { return };
+        let drift = u64::try_from(node.drift_max().as_nanos()).unwrap_or(u64::MAX);
+        let middle = walls[(walls.len() - 1) / 2];
+        process.latest = process.latest.max(now.wall.0).max(middle);
+        let highest = process.latest.saturating_add(drift);
+        let clock = Fact::Clock { at, reading: node.clock(now), highest };
+        let holds = Fact::Holds { at, holdings: node.holdings(), limits: node.limits() };
+        self.judge(&clock);
+        self.judge(&holds);
+    }
+
+    /// A node reads: how much at once.
+    pub(crate) fn watch_load(&mut self, at: usize, effect: &Effect) {
+        let (Effect::Load { limit, .. }, Some(node)) = (effect, &self.processes[at].node) else {
+            return;
+        };
+        let mut holdings = node.holdings();
+        holdings.page = *limit;
+        let limits = node.limits();
+        self.judge(&Fact::Holds { at, holdings, limits });
+    }
+
+    /// A node writes: which messages it removes.
+    pub(crate) fn watch_removals(&mut self, at: usize, write: &Write) {
+        let removed = match write {
+            Write::Delete { key } => MessageKey::parse(key).into_iter().collect(),
+            Write::DeleteRange { from, to } => self.processes[at].disk.messages(from, to),
+            Write::Put { .. } | Write::PutMessage { .. } | Write::PutHeader { .. } => Vec::new(),
+        };
+        for key in removed {
+            if let Some(name) = self.judge.oracle.in_row(key) {
+                self.judge(&Fact::Removed { at, name });
+            }
+        }
+    }
+
+    /// What is in the table of each node that is up.
+    ///
+    /// # Panics
+    /// When they differ.
+    pub(crate) fn judge_tables(&mut self) {
+        let up = (0..self.processes.len()).filter(|at| self.is_up(*at));
+        let tables = up.map(|at| {
+            let rows = self.processes[at].disk.rows();
+            let queues = rows.filter(|row| matches!(Key::parse(&row.key), Some(Key::Queue(_))));
+            (at, queues.map(|row| [row.key, row.value].concat()).collect())
+        });
+        let tables = Fact::Tables(tables.collect());
+        self.judge(&tables);
+        if let Some(violation) = self.judge.violations().first() {
+            panic!("{violation}");
+        }
+    }
 }

@@ -14,20 +14,18 @@ use std::collections::BinaryHeap;
 use gaggle_core::effect::{Effect, Effects};
 use gaggle_core::envelope::{Envelope, PeerHello};
 use gaggle_core::event::{Event, LinkId};
-use gaggle_wire::Response;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::judge::{Judge, Subject};
+use crate::judge::Judge;
 use crate::lines::News;
 use crate::network::Network;
 use crate::options::{Options, Span};
-use crate::oracle::{Fact, Place};
+use crate::oracle::Fact;
 use crate::planted::border::{Border, Said};
 use crate::process::Process;
 use crate::report::{Detail, Report};
 use crate::town::Town;
-use crate::witness;
 
 /// A simulated cluster with its clients.
 pub struct World {
@@ -208,20 +206,7 @@ impl World {
             let well = self.is_well();
             self.judge.weather.looks(self.now, well);
         }
-    }
-
-    /// A client gets an answer.
-    pub(crate) fn hears(&mut self, place: Place, number: u64, response: &Response) {
-        let Self { judge, processes, network, .. } = self;
-        let look = |subject: &Subject| witness::look(processes, network, subject);
-        judge.hears(self.now, place, (number, response), &look);
-    }
-
-    /// Something is so.
-    pub(crate) fn judge(&mut self, fact: &Fact) {
-        let Self { judge, processes, network, .. } = self;
-        let look = |subject: &Subject| witness::look(processes, network, subject);
-        judge.judge(self.now, fact, &look);
+        self.judge(&Fact::Later);
     }
 
     fn happen(&mut self, what: Happening) {
@@ -295,6 +280,7 @@ impl World {
             Some(border) => self.said(at, (border.says)(effects.drain().collect())),
         }
         self.effects = effects;
+        self.watch(at);
         if self.processes[at].disk.start() {
             let life = self.processes[at].life;
             let done = self.now + self.draw(self.options.commit);
@@ -315,7 +301,10 @@ impl World {
 
     fn effect(&mut self, at: usize, effect: Effect) {
         match effect {
-            Effect::Write(write) => self.processes[at].disk.write(write),
+            Effect::Write(write) => {
+                self.watch_removals(at, &write);
+                self.processes[at].disk.write(write);
+            }
             Effect::SendNow { .. } | Effect::Gossip { .. } | Effect::Stop(_) => {
                 self.speak(at, effect);
             }
@@ -326,6 +315,7 @@ impl World {
             | Effect::CloseLink(_)
             | Effect::Load { .. }
             | Effect::Drained => {
+                self.watch_load(at, &effect);
                 self.expect_contents(at, &effect);
                 if let Some(word) = self.processes[at].disk.say(effect) {
                     self.speak(at, word);

@@ -49,6 +49,11 @@ impl<K> Calls<K> {
         self.next
     }
 
+    /// How many are under way.
+    pub(crate) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
     /// A node answered; the call, to note what it said.
     pub(crate) fn answer(&mut self, call: u64, node: NodeId) -> Option<&mut Call<K>> {
         let found = self.calls.get_mut(&call)?;

@@ -33,4 +33,4 @@ pub mod table;
 mod timer;
 
 pub use config::Config;
-pub use node::{Node, OpenError};
+pub use node::{Holdings, Node, OpenError};

@@ -40,6 +40,8 @@ use gaggle_wire::{
 };
 
 pub use opening::OpenError;
+pub use watched::Holdings;
+
 use rand_pcg::Pcg64Mcg;
 
 use crate::calls::{Batch, Calls};

@@ -30,6 +30,8 @@ pub struct Fate {
     pub excused: bool,
     /// Whose disks have had it, from its confirm on, and were not lost since.
     pub kept_at: BTreeSet<usize>,
+    /// When it was answered that a purge or the deletion of its queue has taken it.
+    pub taken: Option<u64>,
     /// Who had its tombstone when its deletion was confirmed.
     pub buried_at: BTreeSet<usize>,
 }
@@ -43,6 +45,8 @@ pub struct Seen {
     pub place: Place,
     /// Until when it stays hidden at least.
     pub until: u64,
+    /// When it is over at the latest, if it was not given back before.
+    pub over_by: u64,
     /// Whether it was given back, or may have been.
     pub ended: bool,
     /// Its receipt.
@@ -60,8 +64,19 @@ impl Fate {
             deleted: None,
             excused: false,
             kept_at: BTreeSet::new(),
+            taken: None,
             buried_at: BTreeSet::new(),
         }
+    }
+
+    /// Since when it is certainly ready, if it certainly is to be consumed; its queue delays it by
+    /// so much, in nanoseconds, if it does not say so itself.
+    #[must_use]
+    pub fn ready_since(&self, delay: u64) -> Option<u64> {
+        let (at, _) = self.confirmed.filter(|_| self.is_open())?;
+        let own = self.label.delay_ms.saturating_mul(1_000_000);
+        let due = at.saturating_add(if own > 0 { own } else { delay });
+        Some(self.deliveries.iter().map(|seen| seen.over_by).fold(due, u64::max))
     }
 
     /// Whether it is certainly still to be consumed.
@@ -82,17 +97,26 @@ impl Fate {
         }
     }
 
-    /// A delivery may from now on end then.
-    pub(super) fn extend_asked(&mut self, receipt: &Receipt, until: u64) {
+    /// A delivery was given back, to be ready again then.
+    pub(super) fn delayed(&mut self, receipt: &Receipt, until: u64) {
         if let Some(seen) = self.last(receipt) {
-            seen.until = seen.until.min(until);
+            seen.over_by = seen.over_by.max(until);
         }
     }
 
-    /// A delivery ends then at the earliest; or was not its message's last one any more.
-    pub(super) fn extended(&mut self, receipt: &Receipt, until: Option<u64>) {
+    /// A delivery may from now on end then, or as before, or when nobody knows: until it is heard
+    /// how that went.
+    pub(super) fn extend_asked(&mut self, receipt: &Receipt, until: u64) {
         if let Some(seen) = self.last(receipt) {
-            seen.until = until.unwrap_or(seen.until);
+            seen.until = seen.until.min(until);
+            seen.over_by = u64::MAX;
+        }
+    }
+
+    /// A delivery ends between these two times.
+    pub(super) fn extended(&mut self, receipt: &Receipt, (from, to): (u64, u64)) {
+        if let Some(seen) = self.last(receipt) {
+            (seen.until, seen.over_by) = (from, to);
         }
     }
 
@@ -104,10 +128,12 @@ impl Fate {
 impl Seen {
     pub(super) fn new(now: u64, delivered: &Delivered) -> Self {
         let lease = delivered.label.lease_ms.saturating_mul(1_000_000);
+        let until = now.saturating_add(lease);
         Self {
             at: now,
             place: delivered.place,
-            until: now.saturating_add(lease),
+            until,
+            over_by: until,
             ended: delivered.crossed,
             receipt: delivered.label.receipt.clone(),
         }

@@ -77,6 +77,7 @@ fn options(seed: u64, classes: &[Class], rng: &mut Pcg64Mcg) -> Options {
     if has(Class::Loss) {
         options.gossip_loss = rng.random_range(10..=300);
     }
+    options.waiting_max = [8, 100_000, 100_000][rng.random_range(0..3)];
     options
 }
 

@@ -31,6 +31,7 @@ pub(super) struct History {
     boot: u64,
     custodian: usize,
     accepted: u64,
+    at_least: u8,
     witness: Witness,
     /// Requests that wait for their answer, and streams, by client.
     sends: BTreeMap<(Client, u64), u64>,
@@ -53,16 +54,46 @@ impl History {
             boot: 1,
             custodian: 0,
             accepted: 0,
-            witness: Witness { holders: BTreeSet::from([0, 1, 2]), ..Witness::default() },
+            at_least,
+            witness: Witness {
+                up: BTreeSet::from([0, 1, 2]),
+                holders: BTreeSet::from([0, 1, 2]),
+                ..Witness::default()
+            },
             sends: BTreeMap::new(),
             streams: BTreeMap::new(),
             receipts: BTreeMap::new(),
         };
-        let settings = Settings { at_least, ..Settings::default() };
-        let name = QueueName::parse("q").unwrap();
-        let queue = QueueDescription { id: queue(), name, settings };
-        history.hears(A, 0, &Response::Queue(Box::new(queue)));
+        history.describes();
         history
+    }
+
+    /// A node says that the queue is there.
+    pub(super) fn describes(&mut self) -> &mut Self {
+        let visibility_timeout_ms = LEASE_MS;
+        let at_least = self.at_least;
+        let settings = Settings { at_least, visibility_timeout_ms, ..Settings::default() };
+        let queue = QueueDescription { id: queue(), name: name(), settings };
+        self.hears(A, 0, &Response::Queue(Box::new(queue)))
+    }
+
+    pub(super) fn purges(&mut self) -> &mut Self {
+        let asked = self.asks(A, &Request::PurgeQueue { name: name() });
+        self.hears(A, asked, &Response::Done)
+    }
+
+    pub(super) fn deletes_queue(&mut self) -> &mut Self {
+        let asked = self.asks(A, &Request::DeleteQueue { name: name() });
+        self.hears(A, asked, &Response::Done)
+    }
+
+    /// The world looks whether anybody waits.
+    pub(super) fn looks(&mut self) -> &mut Self {
+        self.fact(&Fact::Later)
+    }
+
+    pub(super) fn removes(&mut self, at: usize, number: u64) -> &mut Self {
+        self.fact(&Fact::Removed { at, name: (queue(), 0, PRODUCER, number) })
     }
 
     pub(super) fn after_ms(&mut self, ms: u64) -> &mut Self {
@@ -93,6 +124,11 @@ impl History {
         self
     }
 
+    pub(super) fn up(&mut self, at: impl IntoIterator<Item = usize>) -> &mut Self {
+        self.witness.up = at.into_iter().collect();
+        self
+    }
+
     pub(super) fn on_disks(&mut self, at: impl IntoIterator<Item = usize>) -> &mut Self {
         self.witness.holders = at.into_iter().collect();
         self
@@ -116,8 +152,26 @@ impl History {
     }
 
     pub(super) fn sends(&mut self, client: Client, number: u64) -> &mut Self {
+        self.sends_label(client, label(number))
+    }
+
+    /// Its stamp has this time.
+    pub(super) fn sends_at(&mut self, client: Client, number: u64, time: u64) -> &mut Self {
+        let mut label = label(number);
+        label.stamp.time = time;
+        self.sends_label(client, label)
+    }
+
+    /// What the wall clocks of the nodes say.
+    pub(super) fn walls(&mut self, walls: [u64; 3]) -> &mut Self {
+        self.witness.walls = walls.to_vec();
+        self
+    }
+
+    fn sends_label(&mut self, client: Client, label: Label) -> &mut Self {
         let (queue, attempt, within_ms) = (queue(), Attempt::Again, 10_000);
-        let labels = vec![label(number)];
+        let number = label.number;
+        let labels = vec![label];
         let request = Request::Send { queue, partition: 0, attempt, within_ms, labels };
         let asked = self.asks(client, &request);
         self.sends.insert((client, number), asked);
@@ -158,7 +212,7 @@ impl History {
     }
 
     pub(super) fn consumes(&mut self, client: Client) -> &mut Self {
-        let queue = QueueName::parse("q").unwrap();
+        let queue = name();
         let request = Request::Consume { queue, visibility_ms: None, credit: 100 };
         let asked = self.asks(client, &request);
         self.streams.insert(client, asked);
@@ -210,6 +264,14 @@ impl History {
         self.hears(client, asked, &Response::Deliveries { deliveries: vec![delivery] })
     }
 
+    /// Many deliveries, beginning with this one, none of which was seen before.
+    pub(super) fn delivers_many(&mut self, client: Client, count: u64, first: u64) -> &mut Self {
+        for number in first..first + count {
+            self.sends(client, number).delivers(client, number);
+        }
+        self
+    }
+
     pub(super) fn asks_delete(&mut self, client: Client, number: u64) -> &mut Self {
         let receipts = vec![self.receipts[&(client, number)].clone()];
         self.asks(client, &Request::Delete { receipts });
@@ -220,6 +282,12 @@ impl History {
         self.asks_delete(client, number);
         let asked = self.requests;
         self.hears(client, asked, &Response::Deleted(vec![DeleteResult::Deleted]))
+    }
+
+    pub(super) fn refuses_delete(&mut self, client: Client, number: u64, no: Refusal) -> &mut Self {
+        self.asks_delete(client, number);
+        let asked = self.requests;
+        self.hears(client, asked, &Response::Deleted(vec![DeleteResult::Refused(no)]))
     }
 
     pub(super) fn releases(&mut self, client: Client, number: u64) -> &mut Self {
@@ -274,6 +342,10 @@ impl History {
 
 fn queue() -> QueueId {
     QueueId(Stamp { time: 1, count: 0, process: ProcessId(1) })
+}
+
+fn name() -> QueueName {
+    QueueName::parse("q").unwrap()
 }
 
 fn label(number: u64) -> Label {

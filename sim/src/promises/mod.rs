@@ -13,7 +13,11 @@ mod p02_no_invention;
 mod p03_explained_duplicates;
 mod p04_delete_is_final;
 mod p08_unique_stamps;
+mod p10_nothing_stranded;
 mod p11_stored_once;
+mod p12_limits;
+mod p13_table;
+mod p14_sick_clock;
 
 use std::fmt;
 
@@ -101,8 +105,9 @@ pub const TABLE: [Promise; 14] = [
     Promise {
         number: 10,
         name: "nothing is stranded",
-        watched: "when the storm is over everything comes to a consumer (liveness.rs)",
-        watcher: None,
+        watched: "in fair weather no message is ready and no consumer waits, both for a second; \
+                  when the storm is over everything comes to a consumer (liveness.rs)",
+        watcher: Some(p10_nothing_stranded::watch),
     },
     Promise {
         number: 11,
@@ -111,9 +116,27 @@ pub const TABLE: [Promise; 14] = [
                   weather, the answer is that it is gone",
         watcher: Some(p11_stored_once::watch),
     },
-    Promise { number: 12, name: "limits hold", watched: "nothing yet", watcher: None },
-    Promise { number: 13, name: "the table converges", watched: "nothing yet", watcher: None },
-    Promise { number: 14, name: "one sick clock", watched: "nothing yet", watcher: None },
+    Promise {
+        number: 12,
+        name: "limits hold",
+        watched: "after every event: ids of windows, requests that wait, sends under way, rows of \
+                  a read; no delete is refused at a limit",
+        watcher: Some(p12_limits::watch),
+    },
+    Promise {
+        number: 13,
+        name: "the table converges",
+        watched: "a row of a confirmed message goes for a reason; what was purged, and a deleted \
+                  queue, does not come back; at the end all tables are the same",
+        watcher: Some(p13_table::watch),
+    },
+    Promise {
+        number: 14,
+        name: "one sick clock",
+        watched: "after every event no clock is beyond its own wall and the drift bound; no send \
+                  of a right clock is refused for a wrong one",
+        watcher: Some(p14_sick_clock::watch),
+    },
 ];
 
 const fn strict(number: u8, name: &'static str) -> Promise {

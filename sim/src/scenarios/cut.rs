@@ -80,3 +80,30 @@ fn a_queue_that_both_sides_made_is_one_queue() {
         .sum();
     assert_eq!(came, 3, "P10: who waits for the name gets what the other side sent");
 }
+
+#[test]
+fn a_copy_at_a_stand_in_comes_although_its_coordinator_is_gone_before_it_has_told_all() {
+    let one_copy = SettingsChange { replicas: Some(1), confirms: Some(1), ..one_partition() };
+    let mut shown = false;
+    for other in 1..3 {
+        let mut world = formed(3, 54);
+        let queue = create(&mut world, one_copy);
+        let first = labels(&world, 7, 1, 1);
+        sent(&mut world, 0, &queue, &first);
+        let home = (0..3).find(|at| world.stored(*at) == 1).expect("it lies somewhere");
+        let (coordinator, stand_in) = ((home + other) % 3, (home + 3 - other) % 3);
+        world.cut(coordinator, home);
+        world.run(10 * SECOND);
+        let second = labels(&world, 7, 2, 2);
+        sent(&mut world, coordinator, &queue, &second);
+        world.isolate(coordinator);
+        if world.stored(stand_in) == 0 {
+            // The coordinator stands in itself: the others cannot know.
+            continue;
+        }
+        shown = true;
+        world.run(10 * SECOND);
+        assert_eq!(drained(&mut world, home), [1, 2], "P10");
+    }
+    assert!(shown, "one of the two is the stand-in of the other's sends");
+}

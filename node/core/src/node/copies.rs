@@ -78,7 +78,9 @@ impl Node {
         let entry = self.table.entry(queue);
         let deleted = entry.is_some_and(crate::table::Entry::is_deleted);
         let purged = entry.map_or(Stamp::ZERO, |entry| entry.purged);
-        let alone = entry.is_some_and(|entry| entry.settings().confirms == 1);
+        // Where one copy is enough and nobody else should have one, nobody has to say so.
+        let enough = entry.is_some_and(|entry| entry.settings().confirms == 1);
+        let alone = enough && holders.len() == 1;
         let rule = self.rule(now, queue);
         let list = self.intern(id, holders);
         let partition = self.partitions.get_mut(&id).expect("a list was interned in it");

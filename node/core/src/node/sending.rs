@@ -51,7 +51,9 @@ impl Node {
         if self.run.drain != Drain::No {
             return Err(Refusal::Draining);
         }
-        if self.sends.under_way.len() >= self.config.waiting_max {
+        // A send that came before waits for the home hosts' word among the questions.
+        let waiting = self.sends.under_way.len() + self.desk.calls.len();
+        if waiting >= self.config.waiting_max {
             let limit = self.config.waiting_max as u64;
             return Err(Refusal::LimitReached { what: "sends under way".to_owned(), limit });
         }

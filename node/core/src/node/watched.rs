@@ -7,12 +7,65 @@ use gaggle_wire::{MessageId, QueueId};
 
 use super::Node;
 use crate::custody::known::Seen;
+use crate::session::PartitionId;
+
+/// How much a node has in memory of what is bounded, or may have (P12).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holdings {
+    /// Messages that are ready ahead of delivery, in the partition with the most.
+    pub window: usize,
+    /// Receives and streams that wait.
+    pub waiters: usize,
+    /// Sends under way.
+    pub sends: usize,
+    /// Rows that are read at once.
+    pub page: usize,
+}
 
 impl Node {
     /// Whether it keeps a tombstone of this message.
     #[must_use]
     pub fn has_tombstone(&self, queue: QueueId, partition: u16, id: MessageId) -> bool {
-        let known = self.partitions.get(&(queue, partition)).map(|partition| &partition.known);
-        known.is_some_and(|known| known.seen(id.process, id.number) == Seen::Gone)
+        self.seen((queue, partition), id) == Seen::Gone
+    }
+
+    /// Whether it knows that its copy of this message is damaged or missing.
+    #[must_use]
+    pub fn has_lost(&self, queue: QueueId, partition: u16, id: MessageId) -> bool {
+        self.seen((queue, partition), id) == Seen::Lost
+    }
+
+    fn seen(&self, partition: PartitionId, id: MessageId) -> Seen {
+        let known = self.partitions.get(&partition).map(|partition| &partition.known);
+        known.map_or(Seen::New, |known| known.seen(id.process, id.number))
+    }
+
+    /// What it has in memory now. Pages are not kept: what is read is seen where it is asked for.
+    #[must_use]
+    pub fn holdings(&self) -> Holdings {
+        let windows = self.partitions.values().map(|partition| partition.window.len());
+        Holdings {
+            window: windows.max().unwrap_or(0),
+            waiters: self.reception.count(),
+            sends: self.sends.under_way.len(),
+            page: 0,
+        }
+    }
+
+    /// What its settings allow it to have.
+    #[must_use]
+    pub fn limits(&self) -> Holdings {
+        Holdings {
+            window: self.config.window_max,
+            waiters: self.config.waiting_max,
+            sends: self.config.waiting_max,
+            page: self.config.page_rows,
+        }
+    }
+
+    /// How far a stamp from elsewhere may lie ahead of its wall clock.
+    #[must_use]
+    pub fn drift_max(&self) -> std::time::Duration {
+        self.config.drift_max
     }
 }

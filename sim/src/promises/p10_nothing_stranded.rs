@@ -1,0 +1,96 @@
+//! P10, nothing is stranded: a consumer waiting at any node gets a ready message held anywhere
+//! reachable, at once.
+//!
+//! It is judged in fair weather, once every lease that nobody saw has run out: no message may have
+//! been ready, and no consumer of its queue waiting, both for longer than a moment. What this file
+//! does not do: that all comes out after a storm is liveness.
+
+use crate::judge::{Scene, Subject};
+use crate::oracle::{Fact, Fate, FullName, show};
+
+pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
+    let Fact::Later = fact else { return None };
+    let fair = scene.weather.fair_since()?;
+    let seen = fair.saturating_add(scene.oracle.longest_lease()).max(scene.oracle.unseen_until());
+    let long = |since: u64| since.saturating_add(AT_ONCE) < scene.now;
+    if !long(seen) {
+        return None;
+    }
+    scene.oracle.waiting().filter(|(_, wait)| long(wait.since)).find_map(|(place, wait)| {
+        let (name, since) = scene.oracle.fates().find_map(|(name, fate)| {
+            let queue = scene.oracle.queue(name.0).filter(|queue| queue.name == wait.queue)?;
+            let delay = queue.settings.delay_ms.saturating_mul(1_000_000);
+            let since = fate.ready_since(delay).filter(|since| long(*since))?;
+            is_reachable(scene, name, fate).then_some((*name, since))
+        })?;
+        Some(format!(
+            "{} is ready since {:.6}, and client {} waits at {} since {:.6}",
+            show(name),
+            since as f64 / 1e9,
+            place.actor,
+            crate::options::node_id(place.node),
+            wait.since as f64 / 1e9
+        ))
+    })
+}
+
+fn is_reachable(scene: &Scene<'_>, name: &FullName, fate: &Fate) -> bool {
+    let stamp = fate.label.stamp;
+    let witness = (scene.look)(&Subject { name: *name, stamp, custodian: None });
+    !witness.holders.is_disjoint(&witness.up)
+}
+
+/// What "at once" is, commits and two words between nodes included.
+const AT_ONCE: u64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::super::history::{A, B, History, LEASE_MS};
+
+    /// A message that is confirmed, and nobody who waited before.
+    fn ready() -> History {
+        let mut history = History::fair();
+        history.sends(A, 1).confirms(A, 1, 2).after_ms(2 * LEASE_MS);
+        history
+    }
+
+    #[test]
+    fn a_ready_message_and_a_waiting_consumer_for_long_break_it() {
+        let mut history = ready();
+        history.consumes(B).after_ms(1100).looks();
+        history.breaks(10);
+    }
+
+    #[test]
+    fn a_consumer_that_began_just_now_or_has_no_credit_breaks_nothing() {
+        let mut history = ready();
+        history.consumes(B).after_ms(900).looks();
+        history.breaks_nothing();
+        let mut history = ready();
+        history.consumes(B).sends(A, 2).delivers_many(B, 100, 2).after_ms(1100).looks();
+        history.breaks_nothing();
+    }
+
+    #[test]
+    fn a_message_in_flight_breaks_nothing_before_its_lease_is_over() {
+        for (ms, broken) in [(LEASE_MS, false), (LEASE_MS + 1100, true)] {
+            let mut history = ready();
+            history.delivers(A, 1).consumes(B).after_ms(ms).looks();
+            if broken { history.breaks(10) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
+    fn what_only_a_node_has_that_is_down_is_not_reachable() {
+        let mut history = ready();
+        history.on_disks([1]).up([0, 2]).consumes(B).after_ms(1100).looks();
+        history.breaks_nothing();
+    }
+
+    #[test]
+    fn after_a_fault_it_is_judged_once_unseen_leases_are_over() {
+        let mut history = ready();
+        history.consumes(B).disturbed().after_ms(60_000).looks();
+        history.breaks_nothing();
+    }
+}
