@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use gaggle_wire::{DeliveryLabel, NodeId, QueueId, Receipt, Response};
 
-use super::Node;
 use super::sending::visibility;
+use super::{Drain, Node};
 use crate::custody::known::Seen;
 use crate::effect::Effects;
 use crate::envelope::{Envelope, Wanted};
@@ -34,7 +34,10 @@ impl Node {
             self.say_all(&Envelope::Want { queue, wanted: Wanted::Yes }, effects);
         }
         self.fill_windows(queue, effects);
-        while let Some((id, waiter)) = self.reception.next_with_credit(queue) {
+        // Consumers of a node that is to stop are about to leave it.
+        while self.run.drain == Drain::No
+            && let Some((id, waiter)) = self.reception.next_with_credit(queue)
+        {
             let (credit, visibility_ms) = (waiter.credit(), waiter.visibility_ms);
             let own = self.oldest_ready(queue);
             let offer = self.reception.best_offer(queue);

@@ -286,12 +286,13 @@ impl Node {
         }
     }
 
-    /// The node is to be stopped: sends under way are waited for, then all is handed over.
+    /// The node is to be stopped: sends under way are waited for, and for a moment consumers that
+    /// give back what they have not taken; then all is handed over.
     pub(super) fn drain(&mut self, now: Now, effects: &mut Effects) {
         if self.run.drain == Drain::No {
             let until = now.mono.plus(DRAIN_MAX);
             self.run.drain = Drain::Until(until);
-            self.timers.at_latest(Timer::Deadlines, until);
+            self.timers.at_latest(Timer::Deadlines, now.mono.plus(GIVE_BACK_MAX));
             self.tell_readiness(now, effects);
         }
         self.drained(now, effects);
@@ -301,7 +302,9 @@ impl Node {
     pub(super) fn drained(&mut self, now: Now, effects: &mut Effects) {
         let Drain::Until(until) = self.run.drain else { return };
         let waits = self.sends.under_way.values().any(|sending| !sending.answered)
-            || !self.desk.deletes.is_empty();
+            || !self.desk.deletes.is_empty()
+            // What comes back once the leases are told stays hidden elsewhere until they end.
+            || (self.reception.has_untaken() && now.mono < until.minus(DRAIN_MAX - GIVE_BACK_MAX));
         if waits && now.mono < until {
             return;
         }
@@ -338,3 +341,5 @@ fn lease_told(flight: &Flight, now: Now) -> LeaseTold {
 const TABLE_CHUNK: usize = 1000;
 /// How long sends under way are waited for at a stop.
 const DRAIN_MAX: Duration = Duration::from_secs(3);
+/// How long consumers may take then to give back what they have not taken: a few round trips.
+const GIVE_BACK_MAX: Duration = Duration::from_millis(500);

@@ -93,6 +93,7 @@ impl Node {
         let Some(waiter) = self.reception.leave(id) else { return };
         let Kind::Stream(stream) = waiter.kind else { return };
         self.give_back(now, stream.untaken.into(), effects);
+        self.drained(now, effects);
     }
 
     pub(super) fn give_back(&mut self, now: Now, receipts: Vec<Receipt>, effects: &mut Effects) {

@@ -131,6 +131,14 @@ impl Reception {
         self.waiters.range(from..=to).map(|(id, _)| *id).collect()
     }
 
+    /// Whether a stream was given what it has not taken yet.
+    pub(crate) fn has_untaken(&self) -> bool {
+        self.waiters.values().any(|waiter| match &waiter.kind {
+            Kind::Stream(stream) => !stream.untaken.is_empty(),
+            Kind::Once { .. } => false,
+        })
+    }
+
     /// How many wait.
     pub(crate) fn count(&self) -> usize {
         self.waiters.len()
