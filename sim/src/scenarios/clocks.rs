@@ -1,12 +1,15 @@
 //! Wall clocks that are wrong: they harm only their own node, and stop no send.
 
-use gaggle_wire::{Attempt, Refusal, Response, Stamp};
+use gaggle_wire::{Attempt, Message, ProcessId, Refusal, Response, Stamp};
 
-use super::support::{SECOND, create, drained, formed, labels, one_partition, send, sent};
+use super::support::{
+    MS, SECOND, create, delete, drained, formed, labels, one_partition, receive, send, sent,
+};
 use crate::World;
 use crate::process::EPOCH;
 
 const HOUR: i64 = 3_600_000_000_000;
+const DAY: i64 = 24 * HOUR;
 
 /// A cluster in which the wall clock of the first node is wrong by so much since a while.
 fn off_by(nanos: i64, seed: u64) -> World {
@@ -39,4 +42,75 @@ fn a_producer_whose_clock_is_ahead_is_told_so_by_nodes_that_agree() {
     let refused = world.call(0, send(&queue, &ahead, Attempt::First));
     let ahead = matches!(refused, Response::Refused(Refusal::ClockAhead { .. }));
     assert!(ahead, "P14: {refused:?}");
+}
+
+#[test]
+fn a_clock_that_jumps_days_ahead_expires_nothing() {
+    let mut world = formed(3, 71);
+    let queue = create(&mut world, one_partition());
+    let all = labels(&world, 7, 1, 20);
+    sent(&mut world, 0, &queue, &all);
+    world.run(2 * SECOND);
+    for at in 0..3 {
+        world.processes[at].skew += 5 * DAY;
+        world.run(10 * SECOND);
+        world.processes[at].skew -= 5 * DAY;
+        world.run(10 * SECOND);
+    }
+    assert_eq!(world.counted("clock_sick_times"), 3);
+    assert_eq!(drained(&mut world, 1), (1..=20).collect::<Vec<_>>(), "P14: none was expired");
+}
+
+#[test]
+fn a_node_whose_clock_is_behind_goes_on_accepting_with_the_time_of_the_others() {
+    let mut world = formed(3, 72);
+    let queue = create(&mut world, one_partition());
+    world.run(2 * SECOND);
+    world.processes[1].skew -= HOUR;
+    for number in 1..=20 {
+        let one = labels(&world, 7, number, number);
+        let accepted = sent(&mut world, 1, &queue, &one).accepted;
+        let off = accepted.time.abs_diff(EPOCH + world.now());
+        assert!(off < 600 * MS, "P14: it accepts as if it were {} ms elsewhere", off / MS);
+        world.run(200 * MS);
+    }
+    world.crash(1);
+    world.run(SECOND);
+    world.start(1);
+    assert!(world.run_until(20 * SECOND, |world| world.is_whole(3)));
+    world.run(2 * SECOND);
+    let one = labels(&world, 7, 21, 21);
+    let accepted = sent(&mut world, 1, &queue, &one).accepted;
+    assert!(accepted.time.abs_diff(EPOCH + world.now()) < 600 * MS, "and after a restart");
+    assert_eq!(drained(&mut world, 2).len(), 21);
+}
+
+#[test]
+fn a_delay_is_as_long_as_it_is_although_clocks_step() {
+    let mut world = formed(3, 73);
+    let queue = create(&mut world, one_partition());
+    world.run(2 * SECOND);
+    for (number, step) in [(1, -HOUR), (2, HOUR)] {
+        for at in 0..3 {
+            let time = EPOCH + world.now();
+            let stamp = Stamp { time, count: 0, process: ProcessId(7 + at as u64) };
+            let (label, _) = Message::new("later").pack(number, stamp, 5000).unwrap();
+            let answer = world.call(0, send(&queue, &[label], Attempt::First));
+            assert!(matches!(answer, Response::Sent(_)), "{answer:?}");
+            let sent_at = world.now();
+            world.processes[at].skew += step;
+            let consumer = world.hand();
+            let asked = world.ask(consumer, 2, receive(1, 20_000));
+            assert!(world.run_until(20 * SECOND, |w| !w.answers(consumer, asked).is_empty()));
+            let after = world.now() - sent_at;
+            assert!((4500 * MS..6500 * MS).contains(&after), "F11: {} ms", after / MS);
+            let [(_, Response::Deliveries { deliveries })] = world.answers(consumer, asked) else {
+                panic!("{:?}", world.answers(consumer, asked));
+            };
+            let receipts = deliveries.iter().map(|delivery| delivery.receipt.clone()).collect();
+            delete(&mut world, 2, receipts);
+            world.processes[at].skew -= step;
+            world.run(3 * SECOND);
+        }
+    }
 }
