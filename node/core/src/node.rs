@@ -111,6 +111,8 @@ enum Drain {
     No,
     /// Sends under way are waited for until then.
     Until(Mono),
+    /// All is told; until then the others may end their sessions, which says that they heard it.
+    Told(Mono),
     /// All is handed over.
     Done,
 }

@@ -132,3 +132,21 @@ fn what_reaches_its_age_is_gone_everywhere() {
     world.run(5 * SECOND);
     assert_eq!([0, 1, 2].map(|at| world.stored(at)), [0; 3]);
 }
+
+#[test]
+fn who_stops_tells_its_leases_before_the_others_hear_that_it_is_gone() {
+    for seed in 1..=10 {
+        let mut options = Options::calm(2, seed);
+        options.commit = (50 * MS, 100 * MS);
+        let mut world = formed_of(options);
+        let queue = create(&mut world, one_partition());
+        let one = labels(&world, 7, 1, 1);
+        sent(&mut world, 0, &queue, &one);
+        let custodian = place(received(&mut world, 0, 1000).remove(0).receipt.custodian);
+        let other = 1 - custodian;
+        world.drain(custodian);
+        let left = |world: &crate::World| !world.is_up(custodian);
+        assert!(world.run_until(10 * SECOND, left), "seed {seed}: it does not stop");
+        assert!(received(&mut world, other, 5000).is_empty(), "P3, seed {seed}: it is leased");
+    }
+}

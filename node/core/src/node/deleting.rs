@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use gaggle_wire::{DeleteResult, NodeId, ProcessId, Receipt, Refusal, Response, Stamp};
 
+use super::Node;
 use super::copies::Rows;
-use super::{Drain, Node};
 use crate::calls::Batch;
 use crate::custody::burial::{Block, BlockRecord, NewBurying, Numbers, Standing, merge_numbers};
 use crate::effect::Effects;
@@ -48,7 +48,7 @@ impl Node {
         receipts: &[Receipt],
         effects: &mut Effects,
     ) {
-        if self.run.drain == Drain::Done {
+        if self.is_told() {
             effects.answer(reply, Response::Refused(Refusal::Draining));
             return;
         }

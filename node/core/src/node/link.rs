@@ -31,7 +31,7 @@ impl Node {
         effects: &mut Effects,
     ) {
         let peer = hello.node;
-        if self.run.drain == Drain::Done || peer == self.config.node {
+        if self.is_told() || peer == self.config.node {
             effects.push(Effect::CloseLink(link));
             return;
         }
@@ -98,7 +98,11 @@ impl Node {
     }
 
     pub(super) fn link_down(&mut self, now: Now, link: LinkId, effects: &mut Effects) {
-        if let Some(peer) = self.session_ended(now, link, effects) {
+        let ended = self.session_ended(now, link, effects);
+        if self.is_told() {
+            // It was closed because this node leaves: nobody is suspected for it.
+            self.leave(now, effects);
+        } else if let Some(peer) = ended {
             let mut out = Vec::new();
             self.membership.link_lost(now.mono, peer, &mut out);
             self.membership_said(now, out, effects);
@@ -308,19 +312,38 @@ impl Node {
         if waits && now.mono < until {
             return;
         }
-        self.run.drain = Drain::Done;
+        let until = now.mono.plus(HEARD_WITHIN);
+        self.run.drain = Drain::Told(until);
+        self.timers.at_latest(Timer::Deadlines, until);
         self.tell_in_bulk(now, effects);
         self.tell_leases(now, None, Duration::ZERO, effects);
         self.say_all(&Envelope::Leaving, effects);
+        for id in self.partitions.keys().copied().collect::<Vec<_>>() {
+            self.write_settled(id, effects);
+        }
+        self.leave(now, effects);
+    }
+
+    /// Whether all was told to those who stay.
+    pub(super) fn is_told(&self) -> bool {
+        matches!(self.run.drain, Drain::Told(_) | Drain::Done)
+    }
+
+    /// Leaves the cluster once everybody has heard what was handed over. Gossip is quicker than
+    /// what waits for a commit, and who hears first that this node is gone takes its custody over
+    /// without its leases (P3).
+    pub(super) fn leave(&mut self, now: Now, effects: &mut Effects) {
+        let Drain::Told(until) = self.run.drain else { return };
+        if self.sessions.iter().next().is_some() && now.mono < until {
+            return;
+        }
+        self.run.drain = Drain::Done;
         let mut out = Vec::new();
         self.membership.leave(now.mono, &mut out);
         for output in out {
             if let crate::membership::Output::Packet { to, node, data } = output {
                 effects.push(Effect::Gossip { to, node, packet: data });
             }
-        }
-        for id in self.partitions.keys().copied().collect::<Vec<_>>() {
-            self.write_settled(id, effects);
         }
         effects.push(Effect::Drained);
     }
@@ -343,3 +366,5 @@ const TABLE_CHUNK: usize = 1000;
 const DRAIN_MAX: Duration = Duration::from_secs(3);
 /// How long consumers may take then to give back what they have not taken: a few round trips.
 const GIVE_BACK_MAX: Duration = Duration::from_millis(500);
+/// How long the others may take to hear that a node leaves: many times what they need.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);

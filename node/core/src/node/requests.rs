@@ -14,7 +14,7 @@ use super::peeking::Peek;
 use super::sending::NewSend;
 use super::status::Told;
 use crate::calls::Parked;
-use crate::effect::Effects;
+use crate::effect::{Effect, Effects};
 use crate::envelope::{Envelope, LeaseChange, Wanted};
 use crate::event::Reply;
 use crate::now::Now;
@@ -167,7 +167,9 @@ impl Node {
             Envelope::Yield => self.yielded_by(now, peer, effects),
             Envelope::Leaving => {
                 if let Some(session) = self.sessions.with(peer) {
-                    self.session_ended(now, session.link, effects);
+                    let link = session.link;
+                    effects.push(Effect::CloseLink(link));
+                    self.session_ended(now, link, effects);
                 }
             }
             Envelope::Copy { .. }

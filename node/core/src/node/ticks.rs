@@ -105,6 +105,7 @@ impl Node {
         self.calls_overdue(now, effects);
         self.waits_overdue(now, effects);
         self.drained(now, effects);
+        self.leave(now, effects);
         if let Some(next) = self.next_deadline() {
             self.timers.at_latest(Timer::Deadlines, next);
         }
@@ -113,7 +114,7 @@ impl Node {
     fn next_deadline(&self) -> Option<Mono> {
         let sends = self.sends.under_way.values().map(|sending| sending.deadline).min();
         let drain = match self.run.drain {
-            super::Drain::Until(until) => Some(until),
+            super::Drain::Until(until) | super::Drain::Told(until) => Some(until),
             super::Drain::No | super::Drain::Done => None,
         };
         [
