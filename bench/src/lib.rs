@@ -4,6 +4,7 @@
 //! crate does not do: it does not simulate; time passes as the events need it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use gaggle_core::effect::{Effect, Effects};
 use gaggle_core::event::{ClientId, Event, Reply, ScanEnd};
@@ -23,6 +24,7 @@ pub struct Lone {
     queue: QueueId,
     request: u64,
     label: Label,
+    now: Now,
 }
 
 impl Lone {
@@ -38,11 +40,12 @@ impl Lone {
             in_flight_max: usize::MAX,
             ..Config::new(NodeId(1), address, address)
         };
-        let node = Node::open(config, now(), &mut std::iter::empty()).expect("there are no rows");
+        let node = Node::open(config, NOW, &mut std::iter::empty()).expect("there are no rows");
         let stamp = Stamp { time: 0, count: 0, process: ProcessId(7) };
         let (label, _) = Message::new("x").pack(1, stamp, 0).expect("it is small");
         let queue = QueueId(Stamp::ZERO);
-        let mut lone = Self { node, rows: BTreeMap::new(), queue, request: 0, label };
+        let rows = BTreeMap::new();
+        let mut lone = Self { node, rows, queue, request: 0, label, now: NOW };
         lone.handle(Event::Started);
         let change = SettingsChange { partitions: Some(1), ..SettingsChange::default() };
         let created = lone.ask(Request::CreateQueue { name: name(), change });
@@ -80,6 +83,14 @@ impl Lone {
         self.ask(Request::Delete { receipts });
     }
 
+    /// Lets a second pass, with all that is due in it.
+    pub fn second(&mut self) {
+        let second = Duration::from_secs(1);
+        let wall = Wall(self.now.wall.0 + second.as_nanos() as u64);
+        self.now = Now { mono: self.now.mono.plus(second), wall };
+        self.handle(Event::Wakeup);
+    }
+
     fn ask(&mut self, request: Request) -> Option<Response> {
         self.request += 1;
         let reply = Reply { client: ClientId(1), stream: 0, request: self.request };
@@ -88,7 +99,7 @@ impl Lone {
 
     fn handle(&mut self, event: Event) -> Option<Response> {
         let mut effects = Effects::new();
-        self.node.handle(now(), event, &mut effects);
+        self.node.handle(self.now, event, &mut effects);
         let mut answer = None;
         for effect in effects.drain().collect::<Vec<_>>() {
             match effect {
@@ -132,13 +143,10 @@ impl Default for Lone {
     }
 }
 
-fn now() -> Now {
-    Now { mono: Mono(1_000_000_000), wall: Wall(WALL) }
-}
-
 fn name() -> QueueName {
     QueueName::parse("bench").expect("it is a name")
 }
 
 /// Some time in 2027, in nanoseconds.
 const WALL: u64 = 1_800_000_000_000_000_000;
+const NOW: Now = Now { mono: Mono(1_000_000_000), wall: Wall(WALL) };

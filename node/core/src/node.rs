@@ -25,7 +25,9 @@ mod replacing;
 mod requests;
 mod scrubbing;
 mod sending;
+mod standing_in;
 mod status;
+mod sweeping;
 mod tables;
 #[cfg(test)]
 mod tests;

@@ -11,11 +11,15 @@
 //! a node, whose holders are all that anybody has named. What this file does not do: it does
 //! not touch rows of messages and does not send.
 
+mod joining;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gaggle_wire::{NodeId, ProcessId};
 use serde::{Deserialize, Serialize};
+
+pub(crate) use joining::Joined;
 
 use crate::now::{Mono, Wall};
 use crate::ranges::Ranges;
@@ -367,10 +371,15 @@ impl Burials {
             .filter_map(|number| Some((number, self.blocks.remove(&number)?)))
             .collect();
         if !taken.is_empty() {
-            let kept = |block: &u64| self.blocks.contains_key(block);
-            self.told.retain(|_, blocks| blocks.iter().any(kept));
+            self.forget_told();
         }
         taken
+    }
+
+    /// Forgets of which batches the blocks were that are not there any more.
+    fn forget_told(&mut self) {
+        let kept = |block: &u64| self.blocks.contains_key(block);
+        self.told.retain(|_, blocks| blocks.iter().any(kept));
     }
 
     /// A queue is deleted: its blocks have no more use.
@@ -425,93 +434,4 @@ const PUSH_BLOCKS_MAX: usize = 1000;
 const PUSH_LOOK_BACK: usize = 16;
 
 #[cfg(test)]
-mod tests {
-    use gaggle_wire::{QueueId, Stamp};
-
-    use super::*;
-
-    const A: NodeId = NodeId(1);
-    const B: NodeId = NodeId(2);
-    const C: NodeId = NodeId(3);
-    const P: ProcessId = ProcessId(9);
-    const PARTITION: PartitionId = (QueueId(Stamp::ZERO), 0);
-    const WINDOW: Duration = Duration::from_secs(120);
-
-    fn record(first: u64, last: u64) -> BlockRecord {
-        let messages = vec![(P, Ranges::of(first, last))];
-        BlockRecord { messages, holders: vec![A, B, C], expires_ms: u64::MAX }
-    }
-
-    fn at(seconds: u64) -> Mono {
-        Mono(seconds * 1_000_000_000)
-    }
-
-    fn delete(burials: &mut Burials, waiting: &[NodeId]) -> u64 {
-        let block = burials.add(PARTITION, record(1, 5), [A], at(0));
-        let batch = burials.batch();
-        let new = NewBurying {
-            call: Some(1),
-            at: vec![0],
-            blocks: vec![block],
-            here: Some(A),
-            confirms: 2,
-            deadline: at(10),
-        };
-        burials.start(batch, waiting.iter().copied(), new);
-        batch
-    }
-
-    #[test]
-    fn a_delete_is_done_when_every_holder_in_session_has_it_and_that_is_enough() {
-        let mut burials = Burials::default();
-        let batch = delete(&mut burials, &[B, C]);
-        assert_eq!(burials.buried_by(B, batch), Some(Standing::Waiting));
-        assert_eq!(burials.buried_by(B, batch), Some(Standing::Waiting));
-        assert_eq!(burials.buried_by(C, batch), Some(Standing::Done));
-        burials.finish(batch).unwrap();
-        let news = burials.take_news();
-        assert_eq!(news[&B], [(batch, vec![A, B, C])]);
-    }
-
-    #[test]
-    fn with_too_few_holders_the_outcome_is_not_done() {
-        let mut burials = Burials::default();
-        let batch = delete(&mut burials, &[B]);
-        assert_eq!(burials.lost(B), [batch]);
-        assert_eq!(burials.standing(batch), Some(Standing::TooFew));
-    }
-
-    #[test]
-    fn a_block_is_kept_until_all_have_it_and_nobody_resends() {
-        let mut burials = Burials::default();
-        let batch = delete(&mut burials, &[B, C]);
-        burials.buried_by(B, batch);
-        burials.buried_by(C, batch);
-        burials.finish(batch);
-        let collect = |burials: &mut Burials, seconds| {
-            burials.collect((at(seconds), Wall(0)), WINDOW, |_| true).len()
-        };
-        assert_eq!(collect(&mut burials, 119), 0);
-        assert_eq!(collect(&mut burials, 121), 1);
-
-        delete(&mut burials, &[B]);
-        assert_eq!(collect(&mut burials, 100_000), 0, "an absent holder is waited for");
-        let pushes = burials.open_for(C, at(100_000), Duration::ZERO);
-        assert_eq!((pushes.len(), &pushes[0].messages), (1, &record(1, 5).messages));
-        burials.buried_by(C, pushes[0].batch);
-        assert!(burials.open_for(C, at(200_000), Duration::ZERO).is_empty());
-    }
-
-    #[test]
-    fn what_is_open_for_a_node_is_told_in_few_batches() {
-        let mut burials = Burials::default();
-        for first in [1, 11, 21] {
-            burials.add(PARTITION, record(first, first + 9), [A], at(0));
-        }
-        let pushes = burials.open_for(B, at(1), Duration::ZERO);
-        assert_eq!(pushes.len(), 1);
-        assert_eq!(pushes[0].messages, [(P, Ranges::of(1, 30))]);
-        burials.forget_node(B);
-        assert_eq!(burials.open_for(B, at(2), Duration::ZERO).len(), 1);
-    }
-}
+mod tests;

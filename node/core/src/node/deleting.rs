@@ -8,7 +8,9 @@ use gaggle_wire::{DeleteResult, NodeId, ProcessId, Receipt, Refusal, Response, S
 use super::Node;
 use super::copies::Rows;
 use crate::calls::Batch;
-use crate::custody::burial::{Block, BlockRecord, NewBurying, Numbers, Standing, merge_numbers};
+use crate::custody::burial::{
+    Block, BlockRecord, Joined, NewBurying, Numbers, Standing, merge_numbers,
+};
 use crate::effect::Effects;
 use crate::envelope::{DeliveryRef, Envelope};
 use crate::event::Reply;
@@ -328,6 +330,17 @@ impl Node {
         let block = self.burials.add(id, record, known, now.mono);
         effects.write(Write::Put { key: Key::Tombstones(id.0, id.1, block).encode(), value });
         block
+    }
+
+    /// Makes one block of tombstones of those that have the same to say.
+    pub(super) fn join_tombstones(&mut self, now: Now, effects: &mut Effects) {
+        for Joined { partition: id, block, record, gone } in self.burials.join(now.mono) {
+            let key = |block| Key::Tombstones(id.0, id.1, block).encode();
+            effects.write(Write::Put { key: key(block), value: record::encode(&record) });
+            for part in gone {
+                effects.write(Write::Delete { key: key(part) });
+            }
+        }
     }
 
     /// Drops the tombstones that have done their duty.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use gaggle_wire::{NodeId, Stamp};
 
 use super::Node;
-use super::copies::{Rows, due_ms};
+use super::copies::due_ms;
 use super::expiring::Look;
 use super::twins::Twins;
 use crate::custody::burial::Numbers;
@@ -18,7 +18,7 @@ use crate::event::{LinkId, LoadId, ScanEnd};
 use crate::ledger::key::{due_before, messages, messages_after};
 use crate::ledger::{Key, MessageKey, MessageRecord, Row, Write, record};
 use crate::now::Now;
-use crate::queue::{Given, Head, Reach, Sweep};
+use crate::queue::{Given, Head, Reach};
 use crate::session::PartitionId;
 use crate::timer::Timer;
 
@@ -94,23 +94,6 @@ impl Node {
         partition.reading += 1;
         let reading = partition.reading;
         self.load(Load::Window(id, reading), range, limit, effects);
-    }
-
-    pub(super) fn read_orphans(&mut self, id: PartitionId, numbers: Numbers, fx: &mut Effects) {
-        let limit = self.config.page_rows;
-        self.load(Load::Orphans(id, numbers), messages(id.0, id.1), limit, fx);
-    }
-
-    /// Removes rows that a scan has to find, unless one is under way (which then starts anew).
-    pub(super) fn sweep(&mut self, id: PartitionId, effects: &mut Effects) {
-        let limit = self.config.page_rows;
-        let Some(partition) = self.partitions.get_mut(&id) else { return };
-        if partition.sweep == Sweep::Clean {
-            partition.sweep = Sweep::Running;
-            self.load(Load::Sweep(id), messages(id.0, id.1), limit, effects);
-        } else {
-            partition.sweep = Sweep::Needed;
-        }
     }
 
     /// What was asked for is here.
@@ -333,95 +316,6 @@ impl Node {
             let wait = due.saturating_sub(now.wall.0 / 1_000_000);
             let wait = std::time::Duration::from_millis(wait.clamp(1, DUE_LOOK_MS));
             self.timers.at_latest(timer, now.mono.plus(wait));
-        }
-    }
-
-    fn swept(&mut self, id: PartitionId, (rows, end): (Vec<Row>, ScanEnd), effects: &mut Effects) {
-        let purged = self.table.entry(id.0).map_or(Stamp::ZERO, |entry| entry.purged);
-        let (stored, last) = self.stored(rows, end);
-        let Some(partition) = self.partitions.get_mut(&id) else { return };
-        for StoredRow { key, message, deliveries } in stored {
-            let (process, number) = (key.stamp.process, message.label.number);
-            if message.accepted <= purged {
-                partition.drop_held(process, number);
-                partition.remove(key.stamp);
-            }
-            if partition.known.seen(process, number) != Seen::Held {
-                let rows = if deliveries > 0 { Rows::WithCount } else { Rows::Message };
-                Self::remove_rows(key, rows, effects);
-            }
-        }
-        let limit = self.config.page_rows;
-        match (end, last, partition.sweep) {
-            (ScanEnd::More, Some(last), _) => {
-                self.load(Load::Sweep(id), messages_after(id.0, id.1, last), limit, effects);
-            }
-            (_, _, Sweep::Needed) => {
-                partition.sweep = Sweep::Clean;
-                self.sweep(id, effects);
-            }
-            _ => partition.sweep = Sweep::Clean,
-        }
-    }
-
-    pub(super) fn read_lists(
-        &mut self,
-        id: PartitionId,
-        numbers: Numbers,
-        after: Option<Stamp>,
-        effects: &mut Effects,
-    ) {
-        let limit = self.config.page_rows;
-        self.load(Load::Lists(id, numbers), range_after(id, after), limit, effects);
-    }
-
-    fn lists_read(
-        &mut self,
-        (id, numbers): (PartitionId, Numbers),
-        rows: Vec<Row>,
-        end: ScanEnd,
-        effects: &mut Effects,
-    ) {
-        let (stored, last) = self.stored(rows, end);
-        for row in &stored {
-            let (process, number) = (row.key.stamp.process, row.message.label.number);
-            if numbers.iter().any(|(of, n)| *of == process && n.contains(number)) {
-                self.rewrite_list(id, row, effects);
-            }
-        }
-        if let (ScanEnd::More, Some(last)) = (end, last) {
-            self.read_lists(id, numbers, Some(last), effects);
-        }
-    }
-
-    fn orphans_read(
-        &mut self,
-        now: Now,
-        (id, numbers): (PartitionId, Numbers),
-        (rows, end): (Vec<Row>, ScanEnd),
-        effects: &mut Effects,
-    ) {
-        let rule = self.rule(now, id.0);
-        let (stored, last) = self.stored(rows, end);
-        let mut dropped = 0;
-        for StoredRow { key, message, deliveries } in stored {
-            let Some(partition) = self.partitions.get_mut(&id) else { return };
-            let (process, number) = (key.stamp.process, message.label.number);
-            let orphan = numbers.iter().any(|(of, n)| *of == process && n.contains(number))
-                && partition.known.is_unsettled(process, number)
-                && message.accepted.time < rule.aged_before;
-            if orphan {
-                partition.drop_held(process, number);
-                partition.remove(key.stamp);
-                let rows = if deliveries > 0 { Rows::WithCount } else { Rows::Message };
-                Self::remove_rows(key, rows, effects);
-                dropped += 1;
-            }
-        }
-        self.count_more("unconfirmed_dropped", dropped);
-        if let (ScanEnd::More, Some(last)) = (end, last) {
-            let range = messages_after(id.0, id.1, last);
-            self.load(Load::Orphans(id, numbers), range, self.config.page_rows, effects);
         }
     }
 }

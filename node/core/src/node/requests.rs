@@ -20,6 +20,7 @@ use crate::event::Reply;
 use crate::now::Now;
 use crate::ranges::Ranges;
 use crate::reception::{Kind, Stream};
+use crate::table::Entry;
 use crate::timer::Timer;
 
 /// Whether the other nodes were asked for a queue that this one does not know.
@@ -65,8 +66,12 @@ impl Node {
                 self.list_queues(reply, (&prefix, after.as_ref()), effects);
             }
             Request::DescribeQueue { name } => self.describe_queue(reply, &name, effects),
-            Request::DeleteQueue { name } => self.delete_queue(now, reply, &name, effects),
-            Request::PurgeQueue { name } => self.purge_queue(now, reply, &name, effects),
+            Request::DeleteQueue { name } => {
+                self.change_named(now, reply, (&name, Entry::delete), effects);
+            }
+            Request::PurgeQueue { name } => {
+                self.change_named(now, reply, (&name, Entry::purge), effects);
+            }
             Request::Send { queue, partition, attempt, within_ms, labels } => {
                 let within = Duration::from_millis(u64::from(within_ms));
                 let (id, gone, held) = ((queue, partition), Ranges::default(), BTreeMap::new());

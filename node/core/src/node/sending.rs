@@ -11,7 +11,7 @@ use super::inventory::Question;
 use super::twins::AfterTwins;
 use super::{Drain, Node};
 use crate::custody::sending::{Sending, Verdict};
-use crate::effect::{Effect, Effects};
+use crate::effect::Effects;
 use crate::envelope::{CopyException, Envelope};
 use crate::event::Reply;
 use crate::now::Now;
@@ -242,7 +242,13 @@ impl Node {
     }
 
     /// Stores a batch here. It counts at once, unless ids came again: those are compared first.
-    fn keep_here(&mut self, now: Now, batch: u64, sending: &mut Sending, effects: &mut Effects) {
+    pub(super) fn keep_here(
+        &mut self,
+        now: Now,
+        batch: u64,
+        sending: &mut Sending,
+        effects: &mut Effects,
+    ) {
         let (id, holders) = (sending.partition, sending.holders.clone());
         let items = sending.labels.iter().map(|label| (*label, sending.accepted)).collect();
         let Stored { exceptions, twins } = self.store(now, (id, &holders), items, effects);
@@ -277,7 +283,13 @@ impl Node {
     }
 
     /// Has the longer list of a batch in the rows here; it counts when they have it.
-    fn relist_here(&mut self, now: Now, batch: u64, sending: &Sending, effects: &mut Effects) {
+    pub(super) fn relist_here(
+        &mut self,
+        now: Now,
+        batch: u64,
+        sending: &Sending,
+        effects: &mut Effects,
+    ) {
         let (labels, holders) = (sending.labels.clone(), sending.holders.clone());
         let after = AfterTwins::SendRelisted { batch, version: sending.version };
         self.relist(now, (sending.partition, labels, holders), after, effects);
@@ -337,7 +349,7 @@ impl Node {
     }
 
     /// Answers a batch that may be answered, and ends one that nobody works on any more.
-    fn judge_send(&mut self, now: Now, batch: u64, effects: &mut Effects) {
+    pub(super) fn judge_send(&mut self, now: Now, batch: u64, effects: &mut Effects) {
         let Some(sending) = self.sends.under_way.get_mut(&batch) else { return };
         let confirmed = match sending.verdict() {
             Verdict::Confirm(sent) => {
@@ -357,7 +369,7 @@ impl Node {
     }
 
     /// Enough hosts have a batch: they are to be told in bulk.
-    fn note_settled(&mut self, now: Now, sending: &Sending) {
+    pub(super) fn note_settled(&mut self, now: Now, sending: &Sending) {
         let nodes = sending.counted();
         if nodes.len() < usize::from(sending.confirms) {
             return;
@@ -385,77 +397,9 @@ impl Node {
         }
         self.timers.at_latest(Timer::Bulk, now.mono.plus(BULK_AFTER));
     }
-
-    /// A session ended: batches that wait for that host get a stand-in, or do without.
-    pub(super) fn sends_lost(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
-        let waiting: Vec<u64> = self
-            .sends
-            .under_way
-            .iter()
-            .filter(|(_, sending)| sending.waiting.contains(&peer))
-            .map(|(batch, _)| *batch)
-            .collect();
-        for batch in waiting {
-            let mut sending = self.sends.under_way.remove(&batch).expect("it was listed");
-            sending.lost(peer);
-            if !sending.answered {
-                self.stand_in(now, batch, &mut sending, effects);
-            }
-            self.sends.under_way.insert(batch, sending);
-            self.judge_send(now, batch, effects);
-        }
-    }
-
-    /// Replaces a host that failed in mid-send by the next one of the ranking, if there is one.
-    fn stand_in(&mut self, now: Now, batch: u64, sending: &mut Sending, effects: &mut Effects) {
-        let id = sending.partition;
-        let next = self
-            .ranking(id)
-            .into_iter()
-            .find(|node| !sending.holders.contains(node) && self.sessions.reaches(*node));
-        let Some(stand_in) = next else { return };
-        let mut holders = sending.holders.clone();
-        holders.push(stand_in);
-        rendezvous::order(Slot::of(id.0, id.1), &mut holders);
-        sending.extend_list(holders.clone());
-        let (me, already) = (self.config.node, sending.holding().collect::<Vec<_>>());
-        for node in already.iter().filter(|node| **node != me) {
-            self.say(*node, relist_of(batch, sending), effects);
-        }
-        if already.contains(&me) {
-            self.relist_here(now, batch, sending, effects);
-        }
-        if stand_in == me {
-            self.keep_here(now, batch, sending, effects);
-        } else if let Some(session) = self.sessions.with(stand_in) {
-            effects.push(Effect::SendNow { link: session.link, envelope: copy_of(batch, sending) });
-            sending.ask(stand_in);
-        }
-        self.count("stand_ins");
-    }
-
-    /// Sends whose time is up: their outcome is unknown, and stays so.
-    pub(super) fn sends_overdue(&mut self, now: Now, effects: &mut Effects) {
-        let due: Vec<u64> = self
-            .sends
-            .under_way
-            .iter()
-            .filter(|(_, sending)| sending.deadline <= now.mono)
-            .map(|(batch, _)| *batch)
-            .collect();
-        for batch in due {
-            let sending = self.sends.under_way.remove(&batch).expect("it was listed");
-            if sending.answered {
-                self.note_settled(now, &sending);
-            } else {
-                self.count("sends_unknown");
-                effects.answer(sending.reply, Response::Refused(Refusal::OutcomeUnknown));
-            }
-        }
-    }
 }
 
-fn copy_of(batch: u64, sending: &Sending) -> Envelope {
+pub(super) fn copy_of(batch: u64, sending: &Sending) -> Envelope {
     Envelope::Copy {
         batch,
         queue: sending.partition.0,
@@ -466,7 +410,7 @@ fn copy_of(batch: u64, sending: &Sending) -> Envelope {
     }
 }
 
-fn relist_of(batch: u64, sending: &Sending) -> Envelope {
+pub(super) fn relist_of(batch: u64, sending: &Sending) -> Envelope {
     Envelope::Relist {
         batch,
         version: sending.version,

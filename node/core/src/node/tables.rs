@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gaggle_wire::{
-    ChangeMode, LIST_MAX, NodeId, QueueId, QueueName, Refusal, Response, SettingsChange,
+    ChangeMode, LIST_MAX, NodeId, QueueId, QueueName, Refusal, Response, SettingsChange, Stamp,
 };
 
 use super::inventory::Question;
@@ -81,45 +81,21 @@ impl Node {
         self.change_table(now, (reply, response), entries, effects);
     }
 
-    pub(super) fn delete_queue(
+    /// Changes all entries of a name: deletes or purges them.
+    pub(super) fn change_named(
         &mut self,
         now: Now,
         reply: Reply,
-        name: &QueueName,
+        (name, change): (&QueueName, fn(&mut Entry, Stamp)),
         effects: &mut Effects,
     ) {
         let mut entries: Vec<Entry> = self.table.named(name).into_iter().cloned().collect();
-        let stamp = self.stamp(now, effects);
-        for entry in &mut entries {
-            entry.delete(stamp);
-        }
-        self.change_named(now, reply, (name, entries), effects);
-    }
-
-    pub(super) fn purge_queue(
-        &mut self,
-        now: Now,
-        reply: Reply,
-        name: &QueueName,
-        effects: &mut Effects,
-    ) {
-        let mut entries: Vec<Entry> = self.table.named(name).into_iter().cloned().collect();
-        let stamp = self.stamp(now, effects);
-        for entry in &mut entries {
-            entry.purge(stamp);
-        }
-        self.change_named(now, reply, (name, entries), effects);
-    }
-
-    fn change_named(
-        &mut self,
-        now: Now,
-        reply: Reply,
-        (name, entries): (&QueueName, Vec<Entry>),
-        effects: &mut Effects,
-    ) {
         if entries.is_empty() {
             return effects.answer(reply, not_found(name));
+        }
+        let stamp = self.stamp(now, effects);
+        for entry in &mut entries {
+            change(entry, stamp);
         }
         self.change_table(now, (reply, Response::Done), entries, effects);
     }

@@ -30,6 +30,7 @@ impl Node {
         }
         self.burials.pushed(now.mono, PUSH_AFTER);
         self.collect_tombstones(now, effects);
+        self.join_tombstones(now, effects);
         self.look_for_absent(now, effects);
         let ids: Vec<PartitionId> = self.partitions.keys().copied().collect();
         for id in ids {
