@@ -3,7 +3,7 @@
 use gaggle_wire::{Attempt, Request, Response, SendException, SettingsChange};
 
 use super::support::{
-    SECOND, create, delete, drained, formed, labels, name, one_partition, received, send, sent,
+    MS, SECOND, create, delete, drained, formed, labels, name, one_partition, received, send, sent,
 };
 
 #[test]
@@ -30,6 +30,35 @@ fn what_is_sent_again_is_stored_once_and_what_is_deleted_is_gone() {
     delete(&mut world, 2, vec![came[1].receipt.clone()]);
     world.run(SECOND);
     assert_eq!([0, 1, 2].map(|at| world.stored(at)), [0; 3]);
+}
+
+#[test]
+fn a_delete_at_a_node_that_is_cut_from_the_custodian_reaches_it_through_a_third() {
+    let mut passed = 0;
+    for seed in 34..40 {
+        let mut world = formed(3, seed);
+        let change = SettingsChange { visibility_timeout_ms: Some(9_000), ..one_partition() };
+        let queue = create(&mut world, change);
+        let first = labels(&world, 7, 1, 1);
+        sent(&mut world, 0, &queue, &first);
+        let came = received(&mut world, 0, 1000);
+        let custodian = usize::try_from(came[0].receipt.custodian.0).unwrap() - 1;
+        delete(&mut world, 0, vec![came[0].receipt.clone()]);
+        let (deleter, third) = ((custodian + 1) % 3, (custodian + 2) % 3);
+        world.cut(custodian, deleter);
+        world.run(5 * SECOND);
+        let some = labels(&world, 8, 1, 10);
+        sent(&mut world, third, &queue, &some);
+        let came = received(&mut world, third, 1000);
+        assert_eq!(came.len(), 10, "seed {seed}");
+        passed += came.iter().filter(|d| d.receipt.custodian.0 == custodian as u64 + 1).count();
+        delete(&mut world, deleter, came.into_iter().map(|delivery| delivery.receipt).collect());
+        world.run(300 * MS);
+        assert_eq!(world.stored(custodian), 0, "seed {seed}: P4");
+        world.run(20 * SECOND);
+        assert_eq!(received(&mut world, third, 1000), [], "seed {seed}: P4");
+    }
+    assert!(passed > 0, "in no run a custodian was cut off");
 }
 
 #[test]

@@ -269,20 +269,36 @@ impl Burials {
         self.under_way.values().map(|burying| burying.deadline).min()
     }
 
-    /// A node tells who has batches that it told before.
-    pub(crate) fn learn(&mut self, from: NodeId, batches: &[(u64, Vec<NodeId>)]) {
+    /// A node tells who has batches that it told before; which holders lack some of them, that
+    /// this node reaches and the other may not.
+    pub(crate) fn learn(
+        &mut self,
+        from: NodeId,
+        batches: &[(u64, Vec<NodeId>)],
+        reached: impl Fn(NodeId) -> bool,
+    ) -> BTreeSet<NodeId> {
+        let mut lacking = BTreeSet::new();
         for (batch, known) in batches {
             for block in self.told.remove(&(from, *batch)).unwrap_or_default() {
                 if let Some(block) = self.blocks.get_mut(&block) {
                     block.known.extend(known.iter().copied());
-                    let lacking = |node: &NodeId| !block.known.contains(node);
-                    if block.record.holders.iter().any(lacking) {
-                        // The coordinator could not reach somebody, perhaps the custodian: this
-                        // node may, and tries at its next look.
+                    let holders = block.record.holders.iter().copied();
+                    let lack = holders.filter(|n| !block.known.contains(n) && reached(*n));
+                    let lack: Vec<NodeId> = lack.collect();
+                    if !lack.is_empty() {
                         block.pushed = Mono(0);
+                        lacking.extend(lack);
                     }
                 }
             }
+        }
+        lacking
+    }
+
+    /// What was to be told to others at once has been.
+    pub(crate) fn hurried(&mut self, now: Mono) {
+        for block in self.blocks.values_mut().filter(|block| block.pushed == Mono(0)) {
+            block.pushed = now;
         }
     }
 

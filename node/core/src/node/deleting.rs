@@ -7,6 +7,7 @@ use gaggle_wire::{DeleteResult, NodeId, ProcessId, Receipt, Refusal, Response, S
 
 use super::Node;
 use super::copies::Rows;
+use super::ticks::PUSH_AFTER;
 use crate::calls::Batch;
 use crate::custody::burial::{
     Block, BlockRecord, Joined, NewBurying, Numbers, Standing, merge_numbers,
@@ -174,6 +175,25 @@ impl Node {
         }
         if self.burials.buried_by(peer, batch).is_some() {
             self.judge_delete(now, batch, effects);
+        }
+    }
+
+    /// The coordinator of deletes tells who has them. Whom it could not reach, perhaps the
+    /// custodian, this node may, and passes them on at once.
+    pub(super) fn buried_at(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        batches: &[(u64, Vec<NodeId>)],
+        effects: &mut Effects,
+    ) {
+        let reached = |node| self.sessions.with(node).is_some();
+        let lacking = self.burials.learn(peer, batches, reached);
+        for node in &lacking {
+            self.push_tombstones(now, *node, PUSH_AFTER, effects);
+        }
+        if !lacking.is_empty() {
+            self.burials.hurried(now.mono);
         }
     }
 

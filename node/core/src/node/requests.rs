@@ -203,7 +203,7 @@ impl Node {
                 self.tombstones_came(now, peer, (batch, new), effects);
             }
             Envelope::Buried { batch, older } => self.buried(now, peer, (batch, &older), effects),
-            Envelope::BuriedAt { batches } => self.burials.learn(peer, &batches),
+            Envelope::BuriedAt { batches } => self.buried_at(now, peer, &batches, effects),
             Envelope::Leases { .. }
             | Envelope::Want { .. }
             | Envelope::Offer { .. }

@@ -135,4 +135,4 @@ impl Node {
 const WITHDRAW_AFTER: Duration = Duration::from_secs(1);
 /// How long a block of tombstones may be open before its holder pushes it itself: with a look
 /// every second, everybody in session has it within 2 s (P4).
-const PUSH_AFTER: Duration = Duration::from_millis(900);
+pub(super) const PUSH_AFTER: Duration = Duration::from_millis(900);
