@@ -1,6 +1,6 @@
 //! A plan: all that a run is made of, as data.
 //!
-//! A seed is drawn into a plan ([`draw`]), and a run executes a plan and nothing else, so that a
+//! A seed is drawn into a plan ([`draw()`]), and a run executes a plan and nothing else, so that a
 //! run can be kept in a file, replayed, and made smaller. What a plan leaves open (the delay of
 //! each packet, jitter) comes from one generator that its seed starts: the same plan is the same
 //! run.
