@@ -3,8 +3,8 @@
 //! After a storm cuts are healed and nodes started; then the nodes are whole again (L1), all that
 //! was confirmed reaches a consumer and is deleted (P1, P10), and in the end no row of any message
 //! is left on any disk (L5) and all tables are the same (P13). Whatever an application asks for has
-//! its result by its deadline (L2, `truth.rs`). The bounds are far above what it takes and far below
-//! for ever: what hangs does not come right in any time.
+//! its result by its deadline (L2, `truth.rs`). The bounds are far above what it takes and far
+//! below for ever: what hangs does not come right in any time.
 //!
 //! What this file does not do: who sends and consumes meanwhile is the storm's.
 

@@ -8,11 +8,15 @@
 //! nothing: the simulator compares. What this file does not do: no bits rot here; contents are
 //! what the simulator's producers send.
 
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
 use bytes::Bytes;
 use gaggle_core::event::ScanEnd;
 use gaggle_core::ledger::{Row, Write};
 use gaggle_node::store::{Change, Store};
 use gaggle_sim::medium::{Medium, Told};
+use gaggle_wire::{Message, Stamp};
 
 use crate::faulty_disk::{Fault, FaultyDisk};
 
@@ -112,14 +116,29 @@ impl Medium for StoreMedium {
     }
 }
 
+/// All contents that applications of the simulator send in one run, by their checksum. The bodies
+/// are the sender's number and the ticket of the send.
+fn contents() -> &'static BTreeMap<u32, Bytes> {
+    static CONTENTS: OnceLock<BTreeMap<u32, Bytes>> = OnceLock::new();
+    CONTENTS.get_or_init(|| {
+        let names = (0..64).flat_map(|actor| (0..3000).map(move |ticket| (actor, ticket)));
+        let packed = names.map(|(actor, ticket)| {
+            let body = format!("{actor}-{ticket}");
+            let (label, content) = Message::new(body).pack(0, Stamp::ZERO, 0).expect("it is small");
+            (label.crc, content)
+        });
+        packed.collect()
+    })
+}
+
 /// The changes with the contents of their messages, as the simulator's producers make them.
 fn with_contents(changes: &[Write]) -> Vec<Change> {
     let change = |write: &Write| {
         let content = match write {
             Write::PutMessage { key, label, .. } => {
-                let body = Bytes::from(format!("{}-{}", key.partition, label.number));
-                assert!(label.matches(&body), "the content of {key:?} is not known here");
-                Some(body)
+                let content = contents().get(&label.crc).cloned().unwrap_or_default();
+                assert!(label.matches(&content), "the content of {key:?} is not known here");
+                Some(content)
             }
             _ => None,
         };

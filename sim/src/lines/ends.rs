@@ -6,7 +6,7 @@ use gaggle_client_core::Event as ClientEvent;
 use gaggle_core::event::{ClientId, Event};
 use rand::RngExt;
 
-use super::{End, Lines, News, Owner, Said};
+use super::{Caller, End, Lines, News, Said};
 use crate::actor::Actor;
 use crate::carrier::Goodbye;
 use crate::world::{Happening, World};
@@ -76,13 +76,13 @@ impl World {
         if line.used {
             self.judge.lost(self.now, line.place());
         }
-        let (actor, owner, node_end) = (line.actor, line.owner, line.node_end);
+        let (actor, caller, node_end) = (line.actor, line.caller, line.node_end);
         if node_end == End::Gone {
             self.town.lines.by_id.remove(&id);
         }
-        match owner {
-            Owner::Client { link, .. } => self.turn(actor, Some(ClientEvent::Lost { link })),
-            Owner::Hand => {}
+        match caller {
+            Caller::Client { link, .. } => self.turn(actor, Some(ClientEvent::Lost { link })),
+            Caller::Hand => {}
         }
     }
 

@@ -40,7 +40,7 @@ struct Line {
     node: usize,
     /// The life of the process at its end.
     life: u64,
-    owner: Owner,
+    caller: Caller,
     client_end: End,
     node_end: End,
     /// When the last frame of each stream arrives at the node, and at the client.
@@ -58,7 +58,7 @@ struct Line {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
+enum Caller {
     /// Nothing is expected of it.
     Hand,
     /// It calls the line so, and has said hello under this number.
@@ -134,7 +134,7 @@ impl World {
         let passes = !self.town.lines.cuts.contains(&(actor, node));
         if passes && self.processes[node].is_awake() {
             let answered = self.now + self.draw(self.options.delay);
-            let line = self.connect(actor, node, Owner::Client { link, hello: 0 });
+            let line = self.connect(actor, node, Caller::Client { link, hello: 0 });
             let Actor::Client(client) = &mut self.town.actors[actor] else { return };
             client.set_line(link, line);
             self.at(answered, Happening::Client(actor, News::Up(line)));
@@ -151,7 +151,7 @@ impl World {
         }
     }
 
-    fn connect(&mut self, actor: usize, node: usize, owner: Owner) -> ClientId {
+    fn connect(&mut self, actor: usize, node: usize, caller: Caller) -> ClientId {
         let lines = &mut self.town.lines;
         lines.next += 1;
         let id = ClientId(lines.next);
@@ -159,7 +159,7 @@ impl World {
             actor,
             node,
             life: self.processes[node].life,
-            owner,
+            caller,
             client_end: End::Open,
             node_end: End::Open,
             arrives: Default::default(),
@@ -175,7 +175,7 @@ impl World {
 
     fn up(&mut self, id: ClientId) {
         let Some(line) = self.town.lines.open(id) else { return };
-        let (actor, Owner::Client { link, .. }) = (line.actor, line.owner) else { return };
+        let (actor, Caller::Client { link, .. }) = (line.actor, line.caller) else { return };
         self.turn(actor, Some(ClientEvent::Dialled { link }));
     }
 
@@ -200,7 +200,7 @@ impl World {
         let id = match self.town.lines.of_hands.get(&(actor, node)) {
             Some(id) => *id,
             None => {
-                let id = self.connect(actor, node, Owner::Hand);
+                let id = self.connect(actor, node, Caller::Hand);
                 self.town.lines.of_hands.insert((actor, node), id);
                 let (life, event) = (self.processes[node].life, Event::ClientOpened(id));
                 self.at(self.now, Happening::Event { at: node, life, event });
@@ -232,7 +232,7 @@ impl World {
         let RequestFrame { request, body } = frame;
         let event = match body {
             Request::Hello { .. } => {
-                if let Owner::Client { hello, .. } = &mut line.owner {
+                if let Caller::Client { hello, .. } = &mut line.caller {
                     *hello = request;
                 }
                 Event::ClientOpened(id)
@@ -249,7 +249,7 @@ impl World {
     pub(crate) fn let_in(&mut self, at: usize, id: ClientId) {
         let Some(line) = self.town.lines.by_id.get_mut(&id) else { return };
         line.let_in = true;
-        let Owner::Client { hello, .. } = line.owner else { return };
+        let Caller::Client { hello, .. } = line.caller else { return };
         let Some(node) = &self.processes[at].node else { return };
         let welcome = Response::Welcome(node.welcome());
         self.answer(at, Reply { client: id, stream: 0, request: hello }, welcome);
@@ -292,14 +292,14 @@ impl World {
 
     fn frame_comes(&mut self, id: ClientId, frame: ResponseFrame) {
         let Some(line) = self.town.lines.open(id).filter(|line| !line.mute) else { return };
-        let (actor, owner, place) = (line.actor, line.owner, line.place());
+        let (actor, caller, place) = (line.actor, line.caller, line.place());
         self.report.line(self.now, format_args!("client {actor} <- {:?}", frame.body));
         if frame.request != 0 {
             self.hears(place, frame.request, &frame.body);
         }
-        match owner {
-            Owner::Client { link, .. } => self.turn(actor, Some(frame_of(link, frame))),
-            Owner::Hand => {
+        match caller {
+            Caller::Client { link, .. } => self.turn(actor, Some(frame_of(link, frame))),
+            Caller::Hand => {
                 if let Actor::Hand(hand) = &mut self.town.actors[actor] {
                     hand.answers.entry(frame.request).or_default().push((self.now, frame.body));
                 }
@@ -332,7 +332,7 @@ impl Line {
     }
 
     fn is_greeted(&self) -> bool {
-        self.let_in && self.owner != Owner::Hand && self.node_end == End::Open
+        self.let_in && self.caller != Caller::Hand && self.node_end == End::Open
     }
 }
 
