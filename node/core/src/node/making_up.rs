@@ -5,7 +5,6 @@ use std::time::Duration;
 use gaggle_wire::{NodeId, QueueId, Stamp};
 
 use super::Node;
-use super::copies::Rows;
 use super::deleting::EXPIRY_SLACK_MS;
 use super::loading::{Load, StoredRow, range_after};
 use crate::custody::burial::Numbers;
@@ -13,7 +12,7 @@ use crate::custody::known::Seen;
 use crate::effect::Effects;
 use crate::envelope::{CopyItem, Envelope};
 use crate::event::ScanEnd;
-use crate::ledger::{MessageKey, MessageRecord, Row};
+use crate::ledger::{MessageRecord, Row};
 use crate::now::Now;
 use crate::ranges::Ranges;
 use crate::session::PartitionId;
@@ -58,7 +57,9 @@ impl Node {
                 continue;
             }
             if self.is_long_expired(now, id.0, accepted) {
-                self.drop_expired(key, (label.number, deliveries), effects);
+                // This host was away for longer than a message lives.
+                self.drop_copy(key, (label.number, deliveries), effects);
+                self.count("expired_while_away");
                 continue;
             }
             if doubtful {
@@ -98,22 +99,6 @@ impl Node {
         let Some(entry) = self.table.live(queue) else { return false };
         let limit = entry.settings().retention_ms.saturating_add(EXPIRY_SLACK_MS);
         now.wall.since(accepted.time) > Duration::from_millis(limit)
-    }
-
-    /// A host was away for longer than a message lives: its copy is dropped without a word.
-    fn drop_expired(
-        &mut self,
-        key: MessageKey,
-        (number, deliveries): (u64, u32),
-        effects: &mut Effects,
-    ) {
-        if let Some(partition) = self.partitions.get_mut(&(key.queue, key.partition)) {
-            partition.drop_held(key.stamp.process, number);
-            partition.remove(key.stamp);
-        }
-        let rows = if deliveries > 0 { Rows::WithCount } else { Rows::Message };
-        Self::remove_rows(key, rows, effects);
-        self.count("expired_while_away");
     }
 }
 

@@ -49,8 +49,7 @@ impl Node {
                 partition.remove(key.stamp);
             }
             if partition.known.seen(process, number) != Seen::Held {
-                let rows = if deliveries > 0 { Rows::WithCount } else { Rows::Message };
-                Self::remove_rows(key, rows, effects);
+                Self::remove_rows(key, Rows::delivered(deliveries), effects);
             }
         }
         let limit = self.config.page_rows;
@@ -112,16 +111,13 @@ impl Node {
         let (stored, last) = self.stored(rows, end);
         let mut dropped = 0;
         for StoredRow { key, message, deliveries } in stored {
-            let Some(partition) = self.partitions.get_mut(&id) else { return };
+            let Some(partition) = self.partitions.get(&id) else { return };
             let (process, number) = (key.stamp.process, message.label.number);
             let orphan = numbers.iter().any(|(of, n)| *of == process && n.contains(number))
                 && partition.known.is_unsettled(process, number)
                 && message.accepted.time < rule.aged_before;
             if orphan {
-                partition.drop_held(process, number);
-                partition.remove(key.stamp);
-                let rows = if deliveries > 0 { Rows::WithCount } else { Rows::Message };
-                Self::remove_rows(key, rows, effects);
+                self.drop_copy(key, (number, deliveries), effects);
                 dropped += 1;
             }
         }
