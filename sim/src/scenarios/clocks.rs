@@ -1,9 +1,10 @@
 //! Wall clocks that are wrong: they harm only their own node, and stop no send.
 
-use gaggle_wire::{Attempt, Message, ProcessId, Refusal, Response, Stamp};
+use gaggle_wire::{Attempt, Message, ProcessId, Refusal, Request, Response, Stamp};
 
 use super::support::{
-    MS, SECOND, create, delete, drained, formed, labels, one_partition, receive, send, sent,
+    MS, SECOND, create, delete, drained, formed, labels, one_partition, receive, received, send,
+    sent,
 };
 use crate::World;
 use crate::process::EPOCH;
@@ -54,6 +55,12 @@ fn a_clock_that_jumps_days_ahead_expires_nothing() {
     for at in 0..3 {
         world.processes[at].skew += 5 * DAY;
         world.run(10 * SECOND);
+        // Whoever hands out looks at the age first.
+        let came = received(&mut world, at, 1000);
+        assert_eq!(came.len(), 20, "P14: a clock that is wrong expires what is young");
+        let receipts = came.into_iter().map(|delivery| delivery.receipt).collect();
+        let released = world.call(at, Request::Release { receipts, delay_ms: 0 });
+        assert_eq!(released, Response::Released(vec![Ok(()); 20]));
         world.processes[at].skew -= 5 * DAY;
         world.run(10 * SECOND);
     }
