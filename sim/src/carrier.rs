@@ -73,6 +73,9 @@ impl World {
     pub(crate) fn heard(&mut self, link: u64, end: usize, envelope: Envelope) {
         let Some(at) = self.network.end(link, end).filter(|end| end.open) else { return };
         let at = at.node;
+        if let Some(from) = self.network.end(link, 1 - end).map(|end| end.node) {
+            self.goals_heard(at, from, &envelope);
+        }
         self.feed(at, Event::Envelope { link: LinkId(link), envelope });
     }
 
@@ -186,6 +189,9 @@ impl World {
         for (link, end) in self.network.cut(from, to) {
             self.silence(link, end);
         }
+        if !self.network.passes(to, from) {
+            self.judge.goals.cut(from, to);
+        }
     }
 
     /// Cuts two nodes from each other.
@@ -204,6 +210,7 @@ impl World {
     /// Heals a cut.
     pub fn heal(&mut self, from: usize, to: usize) {
         self.report.line(self.now, format_args!("heal {} -> {}", from + 1, to + 1));
+        self.judge.goals.healed(from, to);
         self.judge.weather.trouble(self.now, from, to);
         for (link, end, envelopes) in self.network.heal(from, to) {
             for envelope in envelopes {

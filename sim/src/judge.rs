@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use gaggle_wire::{NodeId, Request, Response, Stamp};
 
+use crate::goals::Goals;
 use crate::oracle::{Delivered, Fact, FullName, Oracle, Place};
 use crate::promises::{self, Violation};
 use crate::truth::Truth;
@@ -63,6 +64,8 @@ pub struct Judge {
     pub oracle: Oracle,
     /// Whether anything fails.
     pub weather: Weather,
+    /// What has happened that must happen sometimes.
+    pub goals: Goals,
     /// What applications are told.
     pub(crate) truth: Truth,
     pub(crate) violations: Vec<Violation>,
@@ -82,7 +85,9 @@ impl Judge {
         (number, response): (u64, &Response),
         look: Look<'_>,
     ) {
+        self.goals.answered(response);
         for fact in self.oracle.hears(now, (place, number), response) {
+            self.goals.told_by(place.node, &fact);
             self.judge(now, &fact, look);
         }
     }
@@ -102,6 +107,7 @@ impl Judge {
     pub(crate) fn judge(&mut self, now: u64, fact: &Fact, look: Look<'_>) {
         let scene = Scene { now, oracle: &self.oracle, weather: &self.weather, look };
         self.violations.extend(promises::violations(&scene, fact));
+        self.goals.learns(&scene, fact);
         self.oracle.learn(now, fact, look);
         if let Fact::Confirmed { name, .. } | Fact::Delivered(Delivered { name, .. }) = fact {
             self.appears(*name);

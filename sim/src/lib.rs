@@ -6,7 +6,8 @@
 //! Reading order: [`options`], `world.rs` (time and events), `network.rs`, `disk.rs`,
 //! `process.rs`, `carrier.rs` and `lives.rs` (what happens to them), `town.rs`, `lines/` and
 //! `client.rs` (clients), `apps/` (what they are for), [`oracle`] (what clients know), `truth.rs`
-//! (what applications are told), [`promises`] (what follows), [`plan`] (what a run is made of),
+//! (what applications are told), [`promises`] (what follows), [`goals`] (what has
+//! to happen sometimes), [`plan`] (what a run is made of),
 //! [`storm`] (a run), then [`swarm`] and [`shrink`].
 
 mod actor;
@@ -16,6 +17,7 @@ mod client;
 mod deeds;
 mod disk;
 pub mod failure;
+pub mod goals;
 pub mod judge;
 mod lines;
 mod liveness;

@@ -93,11 +93,13 @@ impl World {
         let made = if self.rng.random() { LastCommit::Made } else { LastCommit::Lost };
         self.report.line(self.now, format_args!("crash {} {made:?}", at + 1));
         self.judge.weather.disturb();
+        self.goals_killed(at);
         self.processes[at].disk.crash(made);
         self.end_process(at, Goodbye::Unsaid);
     }
 
     fn end_process(&mut self, at: usize, goodbye: Goodbye) {
+        self.goals_counted(at);
         let process = &mut self.processes[at];
         process.node = None;
         process.life += 1;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, Subcommand};
+use gaggle_sim::goals::Goal;
 use gaggle_sim::plan::{self, Plan};
 use gaggle_sim::planted::{self, hunt::Hunt, trial};
 use gaggle_sim::storm::{self, Outcome};
@@ -156,15 +157,24 @@ fn swarm(seeds: Option<u64>, from: Option<u64>, jobs: Option<usize>) -> ExitCode
     };
     let totals = swarm.run(|line| println!("{line}"));
     let hours = totals.nanos as f64 / 3600e9;
+    for (goal, name) in Goal::ALL {
+        println!("{name}: in {} seeds", totals.met.get(&goal).copied().unwrap_or_default());
+    }
+    let missed = totals.missed();
+    if !missed.is_empty() {
+        println!("FAILED: in no seed: {}", missed.join(", "));
+    }
     println!(
-        "seeds {} passed {} failed {} steps {} simulated {hours:.2} hours faults {} sometimes 0/0",
+        "seeds {} passed {} failed {} steps {} simulated {hours:.2} hours faults {} sometimes {}/{}",
         totals.seeds,
         totals.seeds - totals.failed,
         totals.failed,
         totals.steps,
         totals.faults,
+        totals.met.len(),
+        Goal::ALL.len(),
     );
-    if totals.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if totals.failed == 0 && missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn first(hunt: &Hunt) -> ExitCode {

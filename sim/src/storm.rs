@@ -11,6 +11,7 @@
 use gaggle_wire::{NodeId, Request, Response};
 
 use crate::failure::{Failure, caught};
+use crate::goals::Goals;
 use crate::liveness;
 use crate::medium::Media;
 use crate::options::place;
@@ -30,6 +31,8 @@ pub struct Outcome {
     pub hash: u64,
     /// Messages that were confirmed.
     pub confirmed: u64,
+    /// What happened of all that must happen sometimes.
+    pub goals: Goals,
     /// Why it failed, if it did.
     pub failure: Option<Failure>,
     /// The last lines of the report, if one was kept.
@@ -63,13 +66,15 @@ pub fn run_on(plan: &Plan, media: Media<'_>, detail: Detail) -> Outcome {
 fn outcome(world: World, plan: &Plan) -> Outcome {
     let mut storm = Storm { world, plan, producers: Vec::new(), consumers: Vec::new() };
     let failure = caught(|| storm.run()).err();
-    let world = storm.world;
+    let mut world = storm.world;
+    (0..plan.options.nodes).for_each(|at| world.goals_counted(at));
     let confirmed = world.judge.oracle.fates().filter(|(_, fate)| fate.confirmed.is_some()).count();
     Outcome {
         steps: world.steps(),
         nanos: world.now(),
         hash: world.hash(),
         confirmed: confirmed as u64,
+        goals: world.judge.goals.clone(),
         failure,
         last: world.report.last(),
     }

@@ -5,10 +5,12 @@
 //!
 //! What this file does not do: it does not know the command line.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::goals::Goal;
 use crate::plan::{self, Plan};
 use crate::report::Detail;
 use crate::storm::{self, Outcome};
@@ -37,6 +39,18 @@ pub struct Totals {
     pub nanos: u64,
     /// Faults that were in their plans.
     pub faults: u64,
+    /// How many of them met each goal.
+    pub met: BTreeMap<Goal, u64>,
+}
+
+impl Totals {
+    /// The goals that no seed met; none are missed by a swarm that is too small for that.
+    #[must_use]
+    pub fn missed(&self) -> Vec<&'static str> {
+        let missed = Goal::ALL.iter().filter(|(goal, _)| !self.met.contains_key(goal));
+        let names = missed.map(|(_, name)| *name).collect();
+        if self.seeds < ENOUGH { Vec::new() } else { names }
+    }
 }
 
 impl Swarm {
@@ -114,6 +128,9 @@ impl Progress {
         totals.steps += outcome.steps;
         totals.nanos += outcome.nanos;
         totals.faults += plan.faults() as u64;
+        for goal in outcome.goals.met() {
+            *totals.met.entry(goal).or_default() += 1;
+        }
         if Instant::now() < *due {
             return None;
         }
@@ -126,6 +143,8 @@ impl Progress {
 /// Lines of the report that are shown of a seed that fails.
 const LINES: usize = 40;
 const TELL_EVERY: Duration = Duration::from_secs(5);
+/// Seeds in which every goal has to be met at least once.
+const ENOUGH: u64 = 1000;
 
 #[cfg(test)]
 mod tests {
@@ -135,10 +154,22 @@ mod tests {
     fn a_swarm_comes_to_the_same_sums_whatever_the_number_of_threads() {
         let sums = |jobs| {
             let totals = Swarm { from: 1, seeds: 4, jobs }.run(|_| {});
-            (totals.seeds, totals.failed, totals.steps, totals.nanos, totals.faults)
+            (totals.seeds, totals.failed, totals.steps, totals.nanos, totals.faults, totals.met)
         };
         let one = sums(1);
         assert_eq!(one, sums(3));
         assert_eq!((one.0, one.1), (4, 0));
+        assert!(one.5.values().all(|seeds| (1..=4).contains(seeds)), "{:?}", one.5);
+    }
+
+    #[test]
+    fn a_large_swarm_that_never_met_a_goal_misses_it() {
+        let all = Goal::ALL.iter().map(|(goal, _)| (*goal, 1));
+        let mut totals = Totals { seeds: ENOUGH, met: all.collect(), ..Totals::default() };
+        assert_eq!(totals.missed(), [""; 0]);
+        totals.met.remove(&Goal::StandIn);
+        assert_eq!(totals.missed(), ["stand-in"]);
+        totals.seeds -= 1;
+        assert_eq!(totals.missed(), [""; 0]);
     }
 }

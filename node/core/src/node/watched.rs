@@ -63,6 +63,12 @@ impl Node {
         }
     }
 
+    /// What it has counted under this name in this run.
+    #[must_use]
+    pub fn counter(&self, name: &str) -> u64 {
+        self.run.counters.get(name).copied().unwrap_or_default()
+    }
+
     /// How far a stamp from elsewhere may lie ahead of its wall clock.
     #[must_use]
     pub fn drift_max(&self) -> std::time::Duration {

@@ -1,0 +1,90 @@
+//! Goals: what a swarm has to bring about sometimes.
+//!
+//! A swarm in which no host ever comes back to what others handed out meanwhile says nothing about
+//! coming back, however many seeds it has. So each goal names something rare that must happen in
+//! some run, and is noted where it happens: by what nodes hear and count (`nodes.rs`), by what
+//! clients are told (`clients.rs`), by what two sides of a cut do (`cuts.rs`). A swarm that is
+//! large and never meets one of them has a hole in its faults or its load, and fails.
+//!
+//! Invariant: noting a goal changes nothing in a run. What this room does not do: it judges nothing;
+//! see [`crate::promises`].
+
+mod clients;
+mod cuts;
+mod nodes;
+
+use std::collections::BTreeSet;
+
+use cuts::Cuts;
+
+/// Something that has to happen in some run of a swarm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Goal {
+    /// A message comes from another custodian than before, who is down.
+    Takeover,
+    /// A node that was started again is yielded to, and both have messages.
+    YieldToReturned,
+    /// A node that was started again is given a copy that it lacks.
+    CopyMadeUp,
+    /// A host that fails in mid-send is replaced by another one.
+    StandIn,
+    /// A copy comes to a host that has its tombstone already.
+    DeleteOvertakes,
+    /// A message that is sent again after its delete is answered as gone.
+    GoneAnswered,
+    /// An old receipt is refused, or deletes and that is said.
+    StaleReceipt,
+    /// A lease runs out.
+    LeaseExpired,
+    /// A process that was started again is killed before it is ready.
+    CrashInRecovery,
+    /// A cut heals, and both sides have stored and deleted while it lasted.
+    BothSidesWent,
+}
+
+impl Goal {
+    /// All, with what they are called.
+    pub const ALL: [(Self, &'static str); 10] = [
+        (Self::Takeover, "takeover"),
+        (Self::YieldToReturned, "yield to a returned host"),
+        (Self::CopyMadeUp, "copy made up to a returned host"),
+        (Self::StandIn, "stand-in"),
+        (Self::DeleteOvertakes, "delete overtakes its message"),
+        (Self::GoneAnswered, "resend of a deleted message"),
+        (Self::StaleReceipt, "stale receipt"),
+        (Self::LeaseExpired, "lease expired"),
+        (Self::CrashInRecovery, "crash in recovery"),
+        (Self::BothSidesWent, "both sides of a cut stored and deleted"),
+    ];
+}
+
+/// The goals that a run has met.
+#[derive(Clone, Debug, Default)]
+pub struct Goals {
+    met: BTreeSet<Goal>,
+    cuts: Cuts,
+}
+
+impl Goals {
+    /// It has happened.
+    pub(crate) fn note(&mut self, goal: Goal) {
+        self.met.insert(goal);
+    }
+
+    /// Those that were met.
+    pub fn met(&self) -> impl Iterator<Item = Goal> + '_ {
+        self.met.iter().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_goal_is_in_the_table_once() {
+        let all: BTreeSet<Goal> = Goal::ALL.iter().map(|(goal, _)| *goal).collect();
+        assert_eq!(all.len(), Goal::ALL.len());
+        assert_eq!(all.last(), Some(&Goal::BothSidesWent), "the last one of the enum");
+    }
+}
