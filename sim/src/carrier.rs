@@ -3,12 +3,14 @@
 //! What this file does not do: which connections there are is the network's; when nodes live and
 //! die is in `lives.rs`.
 
+use bytes::Bytes;
 use gaggle_core::effect::Effect;
 use gaggle_core::envelope::{Envelope, delivery_message};
 use gaggle_core::event::{Event, LinkId};
 use gaggle_wire::Response;
 use rand::RngExt;
 
+use crate::goals::Goal;
 use crate::options::{node_id, place, place_at};
 use crate::world::{Happening, World};
 
@@ -63,7 +65,7 @@ impl World {
 
     fn send(&mut self, at: usize, link: LinkId, envelope: Envelope) {
         let Some(own) = self.network.end_of(link.0, at) else { return };
-        let arrives = self.now + self.draw(self.options.delay);
+        let arrives = self.now + self.way();
         let end = 1 - own;
         if let Some((at, envelope)) = self.network.send(link.0, end, envelope, arrives) {
             self.at(at, Happening::Heard { link: link.0, end, envelope: Box::new(envelope) });
@@ -79,9 +81,13 @@ impl World {
         self.feed(at, Event::Envelope { link: LinkId(link), envelope });
     }
 
-    fn gossip(&mut self, at: usize, to: usize, packet: bytes::Bytes) {
+    fn gossip(&mut self, at: usize, to: usize, packet: Bytes) {
         let lost = self.rng.random_range(0..1000) < self.options.gossip_loss;
-        let arrives = self.now + self.draw(self.options.delay);
+        let arrives = self.now + self.way();
+        self.plan_replay(at, to, &packet);
+        if !lost && self.network.clog(at, to, &packet) {
+            return;
+        }
         if lost || !self.network.passes(at, to) || self.processes[to].node.is_none() {
             return;
         }
@@ -96,7 +102,7 @@ impl World {
         let wishes: Vec<usize> = self.processes[from].wishes.range(from + 1..).copied().collect();
         for to in wishes {
             if !self.network.is_linked(from, to) && self.processes[from].dialling.insert(to) {
-                let at = self.now + self.draw(self.options.delay);
+                let at = self.now + self.way();
                 self.at(at, Happening::Dial { from, to, life });
             }
         }
@@ -118,7 +124,7 @@ impl World {
             return;
         }
         self.processes[from].dialling.remove(&to);
-        let opens = [0; 2].map(|_: u64| self.now + self.draw(self.options.delay));
+        let opens = [0; 2].map(|_: u64| self.now + self.way());
         let ends = [(from, opens[0]), (to, opens[1])];
         let link = self.network.connect(ends);
         for (end, other) in [(0, to), (1, from)] {
@@ -142,7 +148,7 @@ impl World {
         let Some(end) = self.network.end(link, other).filter(|end| end.open) else { return };
         let from = self.network.end(link, left).map_or(end.node, |end| end.node);
         if goodbye == Goodbye::Said && self.network.passes(from, end.node) {
-            let at = self.now + self.draw(self.options.delay);
+            let at = self.now + self.way();
             self.at(at, Happening::Closed { link, end: other });
         } else {
             self.silence(link, other);
@@ -194,6 +200,53 @@ impl World {
         }
     }
 
+    /// What is said from one node to another gathers, gossip as well, and comes in a burst when the
+    /// way is free again.
+    pub(crate) fn clog(&mut self, from: usize, to: usize) {
+        self.cut_one_way(from, to);
+        self.network.begin_clog(from, to);
+    }
+
+    /// The connection of two nodes breaks: both learn of it at once, and what is under way on it is
+    /// lost.
+    pub(crate) fn break_link(&mut self, a: usize, b: usize) {
+        self.report.line(self.now, format_args!("break {} - {}", a + 1, b + 1));
+        self.judge.weather.disturb();
+        self.judge.weather.trouble(self.now, a, b);
+        for (link, end) in self.network.of(a) {
+            if self.network.end(link, 1 - end).is_some_and(|other| other.node == b) {
+                self.judge.goals.note(Goal::LinkBroken);
+                self.closed(link, end);
+                self.closed(link, 1 - end);
+            }
+        }
+    }
+
+    /// A packet of gossip may come once more, much later.
+    fn plan_replay(&mut self, from: usize, to: usize, packet: &Bytes) {
+        let replays = self.options.replays;
+        if replays > 0 && self.rng.random_range(0..1000) < replays {
+            let at = self.now + self.draw((0, self.options.replay_after));
+            self.at(at, Happening::Replayed { from, to, packet: packet.clone() });
+        }
+    }
+
+    pub(crate) fn replayed(&mut self, from: usize, to: usize, packet: Bytes) {
+        if self.options.replays > 0 && self.processes[to].node.is_some() {
+            self.judge.goals.note(Goal::Replayed);
+            self.judge.weather.disturb();
+            self.judge.weather.trouble_all(self.now);
+            self.feed(to, Event::Gossip { from: node_id(from), packet });
+        }
+    }
+
+    /// Nothing that lasts is left of what was done to the network.
+    pub(crate) fn calm_network(&mut self) {
+        (self.options.tail, self.options.replays) = (0, 0);
+        self.heal_all();
+        self.heal_clients();
+    }
+
     /// Cuts two nodes from each other.
     pub fn cut(&mut self, a: usize, b: usize) {
         self.cut_one_way(a, b);
@@ -214,12 +267,16 @@ impl World {
         self.judge.weather.trouble(self.now, from, to);
         for (link, end, envelopes) in self.network.heal(from, to) {
             for envelope in envelopes {
-                let arrives = self.now + self.draw(self.options.delay);
+                let arrives = self.now + self.way();
                 if let Some((at, envelope)) = self.network.send(link, end, envelope, arrives) {
                     let envelope = Box::new(envelope);
                     self.at(at, Happening::Heard { link, end, envelope });
                 }
             }
+        }
+        for packet in self.network.unclog(from, to) {
+            self.judge.goals.note(Goal::Burst);
+            self.gossip(from, to, packet);
         }
     }
 

@@ -19,10 +19,22 @@ impl World {
                 }
             }
             Deed::Start { node } => self.start(at(node)),
+            Deed::KillAtWrite { node, writes } => self.kill_at_write(at(node), writes),
+            Deed::Stop { node } => self.drain(at(node)),
             Deed::Pause { node, ms } => self.pause(at(node), ms * MS),
+            Deed::SlowDown { node, each_ms, ms } => {
+                self.slow_down(at(node), (each_ms * MS, ms * MS));
+            }
+            Deed::StepClock { node, ms } => {
+                self.step_clock(at(node), ms.saturating_mul(MS.cast_signed()));
+            }
+            Deed::StopClock { node } => self.stop_clock(at(node)),
+            Deed::RightClock { node } => self.right_clock(at(node)),
             Deed::CutOneWay { from, to } => self.cut_one_way(at(from), at(to)),
             Deed::Cut { a, b } => self.cut(at(a), at(b)),
             Deed::Isolate { node } => self.isolate(at(node)),
+            Deed::Clog { from, to } => self.clog(at(from), at(to)),
+            Deed::BreakLink { a, b } => self.break_link(at(a), at(b)),
             Deed::Heal { a, b } => {
                 self.heal(at(a), at(b));
                 self.heal(at(b), at(a));
@@ -31,6 +43,7 @@ impl World {
             Deed::ClientDies { .. }
             | Deed::ClientPauses { .. }
             | Deed::CutClient { .. }
+            | Deed::BreakClient { .. }
             | Deed::HealClient { .. } => unreachable!("that is done to a client"),
         }
     }

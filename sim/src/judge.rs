@@ -44,7 +44,9 @@ pub struct Subject {
 pub struct Witness {
     /// Who is up.
     pub up: BTreeSet<usize>,
-    /// What the wall clocks of those say.
+    /// Who is being stopped.
+    pub leaving: BTreeSet<usize>,
+    /// What the wall clocks of those that are up say.
     pub walls: Vec<u64>,
     /// On whose disks it lies.
     pub holders: BTreeSet<usize>,

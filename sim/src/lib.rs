@@ -11,6 +11,7 @@
 //! [`storm`] (a run), then [`swarm`] and [`shrink`].
 
 mod actor;
+mod ailments;
 mod apps;
 mod carrier;
 mod client;
@@ -38,6 +39,7 @@ pub mod storm;
 pub mod swarm;
 mod town;
 pub mod truth;
+mod wall;
 mod watch;
 pub mod weather;
 mod witness;

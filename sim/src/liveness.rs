@@ -17,8 +17,8 @@ use crate::world::World;
 /// When they do not.
 pub(crate) fn heal(world: &mut World) {
     let nodes = world.options.nodes;
-    world.heal_all();
-    world.heal_clients();
+    world.recover_all();
+    world.calm_network();
     for at in 0..nodes {
         world.start(at);
     }

@@ -12,7 +12,9 @@ use rand::RngExt;
 
 use crate::carrier::Goodbye;
 use crate::disk::LastCommit;
+use crate::goals::Goal;
 use crate::judge::Subject;
+use crate::process::Stop;
 use crate::witness::look;
 use crate::world::{Happening, World};
 
@@ -23,13 +25,17 @@ impl World {
     /// When it cannot be opened.
     pub fn start(&mut self, at: usize) {
         if self.processes[at].node.is_some() {
+            if self.processes[at].stop == Stop::Asked {
+                self.processes[at].stop = Stop::ThenStart;
+            }
             return;
         }
         self.report.line(self.now, format_args!("start {}", at + 1));
+        self.goals_started(at);
         let mut config = self.options.config(at, self.rng.random());
         let process = &mut self.processes[at];
         process.life += 1;
-        process.drained = false;
+        process.stop = Stop::No;
         process.wake_at = None;
         let now = process.clocks(self.now);
         process.latest = now.wall.0;
@@ -72,11 +78,15 @@ impl World {
     pub(crate) fn is_well(&self) -> bool {
         let nodes = (0..self.processes.len()).filter(|at| {
             let process = &self.processes[*at];
-            process.life > 0 && !process.drained
+            process.life > 0 && process.stop != Stop::Done
         });
-        let well = |at: usize| self.processes[at].is_awake() && self.is_ready(at);
+        let well = |at: usize| {
+            let process = &self.processes[at];
+            process.is_awake() && process.wall.goes() && self.is_ready(at)
+        };
         let met = |at: usize| nodes.clone().all(|to| at == to || self.network.is_met(at, to));
-        self.network.cuts().is_empty() && nodes.clone().all(|at| well(at) && met(at))
+        let calm = self.network.cuts().is_empty() && self.options.tail == 0;
+        calm && nodes.clone().all(|at| well(at) && met(at))
     }
 
     /// Whether a node says that it is ready.
@@ -104,6 +114,8 @@ impl World {
         process.node = None;
         process.life += 1;
         process.backlog = None;
+        process.stalls = None;
+        process.stop = Stop::No;
         process.wishes.clear();
         process.dialling.clear();
         for (link, end) in self.network.of(at) {
@@ -159,19 +171,29 @@ impl World {
             self.feed(at, event);
         }
         self.feed(at, Event::Wakeup);
+        self.stalls_again(at);
     }
 
     /// Asks a node to stop; it ends when all is handed over.
     pub fn drain(&mut self, at: usize) {
-        self.report.line(self.now, format_args!("drain {}", at + 1));
-        self.feed(at, Event::Drain);
+        if self.processes[at].node.is_some() && self.processes[at].stop == Stop::No {
+            self.report.line(self.now, format_args!("drain {}", at + 1));
+            self.processes[at].stop = Stop::Asked;
+            self.feed(at, Event::Drain);
+        }
     }
 
     pub(crate) fn drained(&mut self, at: usize) {
         self.report.line(self.now, format_args!("drained {}", at + 1));
-        self.processes[at].drained = true;
+        self.judge.goals.note(Goal::Stopped);
+        let stop = self.processes[at].stop;
         self.processes[at].disk.crash(LastCommit::Made);
         self.end_process(at, Goodbye::Said);
+        self.processes[at].stop = Stop::Done;
+        if stop == Stop::ThenStart {
+            let soon = self.now + self.draw(START_AFTER_STOP);
+            self.at(soon, Happening::Start { at });
+        }
     }
 
     /// Whether a node is up.
@@ -212,3 +234,6 @@ impl World {
         keys.filter(|key| !matches!(key, Key::Meta(_) | Key::Queue(_) | Key::Member(_))).collect()
     }
 }
+
+/// How long it takes to start a process that was stopped.
+const START_AFTER_STOP: (u64, u64) = (1_000_000, 200_000_000);

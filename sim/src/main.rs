@@ -165,7 +165,8 @@ fn swarm(seeds: Option<u64>, from: Option<u64>, jobs: Option<usize>) -> ExitCode
         println!("FAILED: in no seed: {}", missed.join(", "));
     }
     println!(
-        "seeds {} passed {} failed {} steps {} simulated {hours:.2} hours faults {} sometimes {}/{}",
+        "seeds {} passed {} failed {} steps {} simulated {hours:.2} hours faults {} sometimes \
+         {}/{}",
         totals.seeds,
         totals.seeds - totals.failed,
         totals.failed,

@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use gaggle_core::envelope::{Envelope, Lane};
 
 /// All connections and cuts.
@@ -20,6 +21,8 @@ pub(crate) struct Network {
     next: u64,
     /// From where to where nothing comes through.
     cuts: BTreeSet<(usize, usize)>,
+    /// Where gossip gathers meanwhile.
+    clogs: BTreeMap<(usize, usize), Vec<Bytes>>,
 }
 
 /// One end of a connection.
@@ -165,6 +168,23 @@ impl Network {
             freed.push((link, at, std::mem::take(&mut ends[at].held)));
         }
         freed
+    }
+
+    /// A direction that is cut is clogged only.
+    pub(crate) fn begin_clog(&mut self, from: usize, to: usize) {
+        self.clogs.entry((from, to)).or_default();
+    }
+
+    /// Keeps a packet of gossip for later, if its direction is clogged; whether it is.
+    pub(crate) fn clog(&mut self, from: usize, to: usize, packet: &Bytes) -> bool {
+        let clog = self.clogs.get_mut(&(from, to));
+        let kept = clog.map(|packets| packets.push(packet.clone()));
+        kept.is_some()
+    }
+
+    /// A direction is clogged no more: what gathered.
+    pub(crate) fn unclog(&mut self, from: usize, to: usize) -> Vec<Bytes> {
+        self.clogs.remove(&(from, to)).unwrap_or_default()
     }
 
     /// All cuts.

@@ -25,6 +25,18 @@ pub struct Options {
     pub nodes: usize,
     /// One way between two nodes, or a node and a client.
     pub delay: Span,
+    /// Of a thousand things that are said so many take longer by `tail_delay`.
+    #[serde(default)]
+    pub tail: u32,
+    /// By how much at most; below what watchers allow for what is on its way.
+    #[serde(default)]
+    pub tail_delay: u64,
+    /// Of a thousand packets of gossip so many come once more.
+    #[serde(default)]
+    pub replays: u32,
+    /// How much later at most.
+    #[serde(default)]
+    pub replay_after: u64,
     /// How long a commit takes.
     pub commit: Span,
     /// How long a read takes.
@@ -33,6 +45,9 @@ pub struct Options {
     pub gossip_loss: u32,
     /// How far wall clocks are apart, at most.
     pub skew: u64,
+    /// How much faster or slower than the world wall clocks run, at most, in millionths.
+    #[serde(default)]
+    pub drift: i32,
     /// After how long a silent connection is given up (quinn's idle timeout).
     pub idle: u64,
     /// See [`Config::suspicion`].
@@ -71,10 +86,15 @@ impl Options {
             seed,
             nodes,
             delay: (100_000, 2_000_000),
+            tail: 0,
+            tail_delay: 0,
+            replays: 0,
+            replay_after: 0,
             commit: (200_000, 3_000_000),
             read: (20_000, 500_000),
             gossip_loss: 0,
             skew: 0,
+            drift: 0,
             idle: 3_000_000_000,
             suspicion: Duration::from_millis(900),
             serve_alone_after: Duration::from_secs(10),

@@ -6,9 +6,10 @@ use std::collections::{BTreeSet, VecDeque};
 
 use gaggle_core::Node;
 use gaggle_core::event::Event;
-use gaggle_core::now::{Mono, Now, Wall};
+use gaggle_core::now::{Mono, Now};
 
 use crate::disk::Disk;
+use crate::wall::WallClock;
 
 /// One of the nodes, be it down.
 pub(crate) struct Process {
@@ -24,17 +25,33 @@ pub(crate) struct Process {
     pub(crate) wake_at: Option<u64>,
     /// What waits for a paused process.
     pub(crate) backlog: Option<VecDeque<Event>>,
-    /// By how much its wall clock is off, in nanoseconds.
-    pub(crate) skew: i64,
+    pub(crate) wall: WallClock,
     /// The latest time that its wall clock has said since the node was started, or the one in the
     /// middle of all.
     pub(crate) latest: u64,
-    /// Whether it has handed all over.
-    pub(crate) drained: bool,
+    /// How it is being stopped, if it is.
+    pub(crate) stop: Stop,
+    /// It is killed at the so-manieth change that it writes from now on, before its commit.
+    pub(crate) dies_at_write: Option<u32>,
+    /// Until when it stops again and again, and for how long at most each time.
+    pub(crate) stalls: Option<(u64, u64)>,
+}
+
+/// How far a process is with being stopped as an operator stops it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Nobody has asked for it.
+    No,
+    /// It hands over.
+    Asked,
+    /// It hands over, and is to be started again then.
+    ThenStart,
+    /// It has handed all over.
+    Done,
 }
 
 impl Process {
-    pub(crate) fn new(skew: i64) -> Self {
+    pub(crate) fn new(wall: WallClock) -> Self {
         Self {
             node: None,
             life: 0,
@@ -43,16 +60,17 @@ impl Process {
             dialling: BTreeSet::new(),
             wake_at: None,
             backlog: None,
-            skew,
+            wall,
             latest: 0,
-            drained: false,
+            stop: Stop::No,
+            dies_at_write: None,
+            stalls: None,
         }
     }
 
     /// What its clocks say.
     pub(crate) fn clocks(&self, now: u64) -> Now {
-        let wall = EPOCH.saturating_add(now).saturating_add_signed(self.skew);
-        Now { mono: Mono(now), wall: Wall(wall) }
+        Now { mono: Mono(now), wall: self.wall.read(now) }
     }
 
     /// Whether it runs and is not paused.

@@ -98,12 +98,15 @@ impl Shrink<'_> {
     /// One thing after the other as in a calm cluster.
     fn options(&mut self) {
         let calm = Options::calm(self.best.options.nodes, self.best.options.seed);
-        let resets: [Reset; 13] = [
+        let resets: [Reset; 16] = [
             ("its delay", |to, calm| to.delay = calm.delay),
+            ("its tail", |to, calm| to.tail = calm.tail),
+            ("its replays", |to, calm| to.replays = calm.replays),
             ("its commits", |to, calm| to.commit = calm.commit),
             ("its reads", |to, calm| to.read = calm.read),
             ("its loss", |to, calm| to.gossip_loss = calm.gossip_loss),
             ("its skew", |to, calm| to.skew = calm.skew),
+            ("its drift", |to, calm| to.drift = calm.drift),
             ("its idle time", |to, calm| to.idle = calm.idle),
             ("its patience", |to, calm| to.serve_alone_after = calm.serve_alone_after),
             ("its resend window", |to, calm| to.resend_window = calm.resend_window),

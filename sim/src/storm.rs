@@ -146,6 +146,10 @@ impl Storm<'_> {
                 let actor = *self.actor(client);
                 self.world.cut_client(actor, place(NodeId(node)));
             }
+            Deed::BreakClient { client, node } => {
+                let actor = *self.actor(client);
+                self.world.break_line(actor, place(NodeId(node)));
+            }
             Deed::HealClient { client, node } => {
                 let actor = *self.actor(client);
                 self.world.heal_client(actor, place(NodeId(node)));

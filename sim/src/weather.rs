@@ -17,12 +17,14 @@ pub struct Weather {
     brightens: Option<u64>,
     /// When something last happened to a node, or between two.
     troubled: BTreeMap<(usize, usize), u64>,
+    /// When something last happened to all.
+    all_troubled: u64,
 }
 
 impl Default for Weather {
     /// Nothing has failed yet.
     fn default() -> Self {
-        Self { fair_since: Some(0), brightens: None, troubled: BTreeMap::new() }
+        Self { fair_since: Some(0), brightens: None, troubled: BTreeMap::new(), all_troubled: 0 }
     }
 }
 
@@ -52,11 +54,17 @@ impl Weather {
         self.troubled.insert((a.min(b), a.max(b)), now);
     }
 
+    /// Something happened to all nodes, or to the whole network.
+    pub(crate) fn trouble_all(&mut self, now: u64) {
+        self.all_troubled = now;
+    }
+
     /// Since when nothing has happened to these two and between them.
     #[must_use]
     pub fn quiet_since(&self, a: usize, b: usize) -> u64 {
         let last = |pair| self.troubled.get(&pair).copied().unwrap_or(0);
-        last((a, a)).max(last((b, b))).max(last((a.min(b), a.max(b))))
+        let own = last((a, a)).max(last((b, b))).max(last((a.min(b), a.max(b))));
+        own.max(self.all_troubled)
     }
 }
 
@@ -93,5 +101,7 @@ mod tests {
         assert_eq!(weather.quiet_since(0, 1), 5);
         assert_eq!(weather.quiet_since(0, 2), 7);
         assert_eq!(weather.quiet_since(3, 0), 0);
+        weather.trouble_all(6);
+        assert_eq!((weather.quiet_since(3, 0), weather.quiet_since(0, 2)), (6, 7));
     }
 }

@@ -12,7 +12,7 @@ use crate::judge::{Subject, Witness};
 use crate::network::Network;
 use crate::options::place;
 use crate::oracle::{Fact, Place};
-use crate::process::Process;
+use crate::process::{Process, Stop};
 use crate::world::World;
 
 /// What there is to see now.
@@ -30,6 +30,9 @@ pub(crate) fn look(
             witness.holders.insert(at);
         }
         let node = process.node.as_ref();
+        if process.stop != Stop::No {
+            witness.leaving.insert(at);
+        }
         if node.is_some() {
             witness.up.insert(at);
             witness.walls.push(process.clocks(now).wall.0);
@@ -69,6 +72,9 @@ impl World {
 
     /// A node has handled an event: what it has in memory, and what its clock says.
     pub(crate) fn watch(&mut self, at: usize) {
+        if !self.is_up(at) {
+            return;
+        }
         let up = self.processes.iter().filter(|process| process.node.is_some());
         let mut walls: Vec<u64> = up.map(|process| process.clocks(self.now).wall.0).collect();
         walls.sort_unstable();
@@ -81,7 +87,9 @@ impl World {
         let highest = process.latest.saturating_add(drift);
         let clock = Fact::Clock { at, reading: node.clock(now), highest };
         let holds = Fact::Holds { at, holdings: node.holdings(), limits: node.limits() };
-        self.judge(&clock);
+        if !self.may_be_misled(at) {
+            self.judge(&clock);
+        }
         self.judge(&holds);
     }
 

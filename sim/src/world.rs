@@ -11,12 +11,14 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+use bytes::Bytes;
 use gaggle_core::effect::{Effect, Effects};
 use gaggle_core::envelope::{Envelope, PeerHello};
 use gaggle_core::event::{Event, LinkId};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use crate::goals::Goal;
 use crate::judge::Judge;
 use crate::lines::News;
 use crate::network::Network;
@@ -26,6 +28,7 @@ use crate::planted::border::{Border, Said};
 use crate::process::Process;
 use crate::report::{Detail, Report};
 use crate::town::Town;
+use crate::wall::WallClock;
 
 /// A simulated cluster with its clients.
 pub struct World {
@@ -57,6 +60,8 @@ pub(crate) enum Happening {
     Event { at: usize, life: u64, event: Event },
     /// Something is heard at an end of a connection.
     Heard { link: u64, end: usize, envelope: Box<Envelope> },
+    /// A packet of gossip comes once more.
+    Replayed { from: usize, to: usize, packet: Bytes },
     /// An end of a connection opens.
     Opened { link: u64, end: usize, hello: Box<PeerHello> },
     /// An end of a connection learns that the other side closed it.
@@ -69,8 +74,12 @@ pub(crate) enum Happening {
     Committed { at: usize, life: u64 },
     /// A node wanted to be woken.
     Wake { at: usize, life: u64 },
+    /// A node stops for a moment, as it does again and again.
+    Stall { at: usize, life: u64 },
     /// A paused node goes on.
     Resume { at: usize, life: u64 },
+    /// A node that was stopped is started again.
+    Start { at: usize },
     /// To a client.
     Client(usize, News),
 }
@@ -110,7 +119,12 @@ impl World {
         let processes = (0..options.nodes)
             .map(|_| {
                 let skew = rng.random_range(0..=2 * options.skew);
-                Process::new(skew.cast_signed() - options.skew.cast_signed())
+                let drift = match options.drift {
+                    0 => 0,
+                    drift => rng.random_range(-drift..=drift),
+                };
+                let off = skew.cast_signed() - options.skew.cast_signed();
+                Process::new(WallClock::new(off, drift))
             })
             .collect();
         Self {
@@ -202,6 +216,10 @@ impl World {
     /// Looks at the weather.
     fn look_around(&mut self) {
         self.look_at = self.now + LOOK_EVERY;
+        if self.options.tail > 0 {
+            self.judge.weather.disturb();
+            self.judge.weather.trouble_all(self.now);
+        }
         if self.judge.weather.fair_since().is_none() {
             let well = self.is_well();
             self.judge.weather.looks(self.now, well);
@@ -217,6 +235,7 @@ impl World {
                 }
             }
             Happening::Heard { link, end, envelope } => self.heard(link, end, *envelope),
+            Happening::Replayed { from, to, packet } => self.replayed(from, to, packet),
             Happening::Opened { link, end, hello } => {
                 if let Some(at) = self.network.meet(link, end) {
                     self.trouble(link);
@@ -228,7 +247,9 @@ impl World {
             Happening::Dial { from, to, life } => self.dial(from, to, life),
             Happening::Committed { at, life } => self.committed(at, life),
             Happening::Wake { at, life } => self.wake(at, life),
+            Happening::Stall { at, life } => self.stall(at, life),
             Happening::Resume { at, life } => self.resume(at, life),
+            Happening::Start { at } => self.start(at),
             Happening::Client(actor, news) => self.client_news(actor, news),
         }
     }
@@ -242,6 +263,17 @@ impl World {
     /// Draws a number within the span.
     pub(crate) fn draw(&mut self, (low, high): Span) -> u64 {
         self.rng.random_range(low..=high)
+    }
+
+    /// How long something is on its way now.
+    pub(crate) fn way(&mut self) -> u64 {
+        let usual = self.draw(self.options.delay);
+        let tail = self.options.tail;
+        if tail == 0 || self.rng.random_range(0..1000) >= tail {
+            return usual;
+        }
+        self.judge.goals.note(Goal::LongWay);
+        usual + self.draw((0, self.options.tail_delay))
     }
 
     /// Gives a node an event, and does what it asks for.
@@ -300,10 +332,15 @@ impl World {
     }
 
     fn effect(&mut self, at: usize, effect: Effect) {
+        if self.processes[at].node.is_none() {
+            // It died of an effect before this one.
+            return;
+        }
         match effect {
             Effect::Write(write) => {
                 self.watch_removals(at, &write);
                 self.processes[at].disk.write(write);
+                self.written(at);
             }
             Effect::SendNow { .. } | Effect::Gossip { .. } | Effect::Stop(_) => {
                 self.speak(at, effect);

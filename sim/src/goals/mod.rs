@@ -6,8 +6,8 @@
 //! clients are told (`clients.rs`), by what two sides of a cut do (`cuts.rs`). A swarm that is
 //! large and never meets one of them has a hole in its faults or its load, and fails.
 //!
-//! Invariant: noting a goal changes nothing in a run. What this room does not do: it judges nothing;
-//! see [`crate::promises`].
+//! Invariant: noting a goal changes nothing in a run. What this room does not do: it judges
+//! nothing; see [`crate::promises`].
 
 mod clients;
 mod cuts;
@@ -40,11 +40,29 @@ pub enum Goal {
     CrashInRecovery,
     /// A cut heals, and both sides have stored and deleted while it lasted.
     BothSidesWent,
+    /// A stamp from too far ahead is refused.
+    ClockRefused,
+    /// A node finds that its wall clock is wrong.
+    ClockSick,
+    /// A process dies in the middle of its changes.
+    KilledWriting,
+    /// A node that was asked to stop ends when all is handed over.
+    Stopped,
+    /// A node that was not there for long is back before anybody has noticed.
+    BackUnnoticed,
+    /// Something takes far longer than the rest.
+    LongWay,
+    /// What gathered in a clogged direction comes in a burst.
+    Burst,
+    /// The connection of two nodes breaks with what is under way.
+    LinkBroken,
+    /// A packet of gossip comes once more.
+    Replayed,
 }
 
 impl Goal {
     /// All, with what they are called.
-    pub const ALL: [(Self, &'static str); 10] = [
+    pub const ALL: [(Self, &'static str); 19] = [
         (Self::Takeover, "takeover"),
         (Self::YieldToReturned, "yield to a returned host"),
         (Self::CopyMadeUp, "copy made up to a returned host"),
@@ -55,6 +73,15 @@ impl Goal {
         (Self::LeaseExpired, "lease expired"),
         (Self::CrashInRecovery, "crash in recovery"),
         (Self::BothSidesWent, "both sides of a cut stored and deleted"),
+        (Self::ClockRefused, "stamp refused"),
+        (Self::ClockSick, "wrong wall clock noticed"),
+        (Self::KilledWriting, "killed while writing"),
+        (Self::Stopped, "stopped after handing over"),
+        (Self::BackUnnoticed, "back before anybody noticed"),
+        (Self::LongWay, "a long way"),
+        (Self::Burst, "a burst of gossip"),
+        (Self::LinkBroken, "link broken"),
+        (Self::Replayed, "gossip replayed"),
     ];
 }
 
@@ -85,6 +112,6 @@ mod tests {
     fn every_goal_is_in_the_table_once() {
         let all: BTreeSet<Goal> = Goal::ALL.iter().map(|(goal, _)| *goal).collect();
         assert_eq!(all.len(), Goal::ALL.len());
-        assert_eq!(all.last(), Some(&Goal::BothSidesWent), "the last one of the enum");
+        assert_eq!(all.last(), Some(&Goal::Replayed), "the last one of the enum");
     }
 }

@@ -54,6 +54,14 @@ impl World {
         }
     }
 
+    /// A node is about to be started.
+    pub(crate) fn goals_started(&mut self, at: usize) {
+        let seen = |other: &usize| *other != at && self.network.is_linked(*other, at);
+        if self.processes[at].life > 0 && (0..self.processes.len()).any(|other| seen(&other)) {
+            self.judge.goals.note(Goal::BackUnnoticed);
+        }
+    }
+
     /// Whether a node is up that was up before.
     fn is_back(&self, at: usize) -> bool {
         self.processes[at].node.is_some() && self.processes[at].life > 1
@@ -65,5 +73,9 @@ impl World {
 }
 
 /// Counters of a node that tell of a goal.
-const COUNTED: [(&str, Goal); 2] =
-    [("stand_ins", Goal::StandIn), ("leases_expired", Goal::LeaseExpired)];
+const COUNTED: [(&str, Goal); 4] = [
+    ("stamps_refused", Goal::ClockRefused),
+    ("clock_sick_times", Goal::ClockSick),
+    ("stand_ins", Goal::StandIn),
+    ("leases_expired", Goal::LeaseExpired),
+];

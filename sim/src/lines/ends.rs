@@ -29,7 +29,7 @@ impl World {
 
     /// The client's end goes; the node is told, or has to find out.
     fn leave_line(&mut self, id: ClientId, goodbye: Goodbye) {
-        let soon = self.now + self.draw(self.options.delay);
+        let soon = self.now + self.way();
         let Some(line) = self.town.lines.by_id.get_mut(&id) else { return };
         line.client_end = End::Gone;
         if line.used {
@@ -108,7 +108,7 @@ impl World {
         let here = lines.filter(|(_, line)| line.node == at && line.node_end == End::Open);
         let ids: Vec<ClientId> = here.map(|(id, _)| *id).collect();
         for id in ids {
-            let soon = self.now + self.draw(self.options.delay);
+            let soon = self.now + self.way();
             let first = self.now + self.draw((0, self.client_idle() / 3));
             // What is still under way is lost when a packet of it has to be sent again.
             let mute = goodbye == Goodbye::Unsaid && self.rng.random();
@@ -150,8 +150,9 @@ impl World {
     /// are under way are lost.
     pub fn break_line(&mut self, actor: usize, node: usize) {
         self.report.line(self.now, format_args!("break client {actor} - {}", node + 1));
+        self.judge.weather.disturb();
         for id in self.town.lines.between(actor, node) {
-            let soon = self.draw(self.options.delay);
+            let soon = self.way();
             let line = self.town.lines.by_id.get_mut(&id).expect("it was listed");
             if line.client_end == End::Gone || line.node_end == End::Gone {
                 continue;

@@ -122,7 +122,7 @@ impl World {
             (Target::Seed(at), Actor::Client(client)) => client.traits().node.unwrap_or(at),
             (Target::Seed(at), Actor::Hand(_) | Actor::Gone) => at,
         };
-        let at = self.now + self.draw(self.options.delay);
+        let at = self.now + self.way();
         self.at(at, Happening::Client(actor, News::Knock { link, node, tries: 0 }));
     }
 
@@ -133,14 +133,14 @@ impl World {
         }
         let passes = !self.town.lines.cuts.contains(&(actor, node));
         if passes && self.processes[node].is_awake() {
-            let answered = self.now + self.draw(self.options.delay);
+            let answered = self.now + self.way();
             let line = self.connect(actor, node, Caller::Client { link, hello: 0 });
             let Actor::Client(client) = &mut self.town.actors[actor] else { return };
             client.set_line(link, line);
             self.at(answered, Happening::Client(actor, News::Up(line)));
         } else if !self.is_up(node) && self.rng.random() {
             // A host that is up says that nobody listens.
-            let at = self.now + self.draw(self.options.delay);
+            let at = self.now + self.way();
             self.at(at, Happening::Client(actor, News::Failed { link }));
         } else if tries < KNOCKS_MAX {
             let at = self.now + (KNOCK_AGAIN << tries);
@@ -218,7 +218,7 @@ impl World {
     }
 
     fn on_its_way(&mut self, id: ClientId, stream: Stream, frame: RequestFrame) {
-        let arrives = self.now + self.draw(self.options.delay);
+        let arrives = self.now + self.way();
         let Some(line) = self.town.lines.by_id.get_mut(&id) else { return };
         if line.node_end == End::Gone {
             return;
@@ -265,7 +265,7 @@ impl World {
     }
 
     fn say_to_client(&mut self, id: ClientId, stream: u32, frame: ResponseFrame) {
-        let arrives = self.now + self.draw(self.options.delay);
+        let arrives = self.now + self.way();
         let Some(line) = self.town.lines.by_id.get_mut(&id) else { return };
         if line.client_end == End::Gone || line.node_end == End::Gone {
             return;

@@ -29,15 +29,49 @@ pub enum Class {
     Consumers,
     /// Clients die with messages in hand, pause, and are cut off from nodes.
     Clients,
+    /// Wall clocks drift, jump, get stuck, and are set right.
+    Clocks,
+    /// Processes are killed while they write, and again while they recover.
+    Recovery,
+    /// Processes are killed and started again before anybody has noticed.
+    FastRestarts,
+    /// Processes get next to no time.
+    SlowProcesses,
+    /// A process sleeps for minutes.
+    Sleep,
+    /// Nodes are stopped and started again, one after the other.
+    Stops,
+    /// Some of what is said takes far longer than the rest.
+    Tail,
+    /// What is said in one direction gathers, and comes in a burst.
+    Clogs,
+    /// Connections break, and what was said last is lost.
+    Breaks,
+    /// Packets of gossip come once more, at once or much later.
+    Replays,
 }
 
 impl Class {
     /// Whether a run is calm with it: nothing comes twice for it.
     pub(crate) fn is_calm(self) -> bool {
-        matches!(self, Self::Delay | Self::SlowDisk | Self::Skew)
+        matches!(self, Self::Delay | Self::SlowDisk | Self::Skew | Self::Stops)
     }
 
-    /// All, with the chance (of a hundred) that a run has it.
+    /// Those that are drawn from a generator of their own, with the same chance.
+    pub(crate) const OWN: [(Self, u32); 10] = [
+        (Self::Clocks, 12),
+        (Self::Recovery, 12),
+        (Self::FastRestarts, 12),
+        (Self::SlowProcesses, 12),
+        (Self::Sleep, 6),
+        (Self::Stops, 12),
+        (Self::Tail, 12),
+        (Self::Clogs, 12),
+        (Self::Breaks, 12),
+        (Self::Replays, 12),
+    ];
+
+    /// Those that are drawn one after the other, with the chance (of a hundred) that a run has it.
     pub(crate) const ALL: [(Self, u32); 11] = [
         (Self::Loss, 30),
         (Self::Delay, 30),

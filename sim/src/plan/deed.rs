@@ -30,6 +30,46 @@ pub enum Deed {
         /// Which.
         node: u64,
     },
+    /// A process is killed at the so-manieth change that it writes from then on, be it its next
+    /// run that does: the changes before are not committed yet.
+    KillAtWrite {
+        /// Which.
+        node: u64,
+        /// Changes, the last one included.
+        writes: u32,
+    },
+    /// A node is stopped as an operator does: it hands over and ends. Who starts it meanwhile
+    /// starts it then.
+    Stop {
+        /// Which.
+        node: u64,
+    },
+    /// A process gets next to no time: it stops again and again.
+    SlowDown {
+        /// Which.
+        node: u64,
+        /// How long each time at most, in milliseconds.
+        each_ms: u64,
+        /// How long in all, in milliseconds.
+        ms: u64,
+    },
+    /// The wall clock of a node is set, or jumps.
+    StepClock {
+        /// Whose.
+        node: u64,
+        /// By how much, in milliseconds.
+        ms: i64,
+    },
+    /// The wall clock of a node gets stuck.
+    StopClock {
+        /// Whose.
+        node: u64,
+    },
+    /// The wall clock of a node goes again, and is as it was.
+    RightClock {
+        /// Whose.
+        node: u64,
+    },
     /// A process stops for a while, as under a debugger or on a loaded machine.
     Pause {
         /// Which.
@@ -43,6 +83,20 @@ pub enum Deed {
         from: u64,
         /// To this node.
         to: u64,
+    },
+    /// What is said in this direction gathers until it is healed.
+    Clog {
+        /// From this node.
+        from: u64,
+        /// To this node.
+        to: u64,
+    },
+    /// The connection between two nodes breaks, and what is under way on it is lost.
+    BreakLink {
+        /// One.
+        a: u64,
+        /// The other.
+        b: u64,
     },
     /// Nothing comes through between two nodes.
     Cut {
@@ -84,6 +138,13 @@ pub enum Deed {
         /// The node.
         node: u64,
     },
+    /// The connection between a client and a node breaks, and what was said last is lost.
+    BreakClient {
+        /// The client.
+        client: ClientName,
+        /// The node.
+        node: u64,
+    },
     /// A client and a node reach each other again.
     HealClient {
         /// The client.
@@ -109,16 +170,26 @@ impl Deed {
     pub fn is_fault(&self) -> bool {
         match self {
             Self::Crash { .. }
+            | Self::KillAtWrite { .. }
             | Self::Pause { .. }
+            | Self::SlowDown { .. }
+            | Self::StepClock { .. }
+            | Self::StopClock { .. }
             | Self::CutOneWay { .. }
+            | Self::Clog { .. }
+            | Self::BreakLink { .. }
             | Self::Cut { .. }
             | Self::Isolate { .. }
             | Self::ClientDies { .. }
             | Self::ClientPauses { .. }
-            | Self::CutClient { .. } => true,
-            Self::Start { .. } | Self::Heal { .. } | Self::HealAll | Self::HealClient { .. } => {
-                false
-            }
+            | Self::CutClient { .. }
+            | Self::BreakClient { .. } => true,
+            Self::Start { .. }
+            | Self::Stop { .. }
+            | Self::RightClock { .. }
+            | Self::Heal { .. }
+            | Self::HealAll
+            | Self::HealClient { .. } => false,
         }
     }
 
@@ -127,12 +198,19 @@ impl Deed {
         match self {
             Self::Crash { node }
             | Self::Start { node }
+            | Self::KillAtWrite { node, .. }
+            | Self::Stop { node }
             | Self::Pause { node, .. }
+            | Self::SlowDown { node, .. }
+            | Self::StepClock { node, .. }
+            | Self::StopClock { node }
+            | Self::RightClock { node }
             | Self::Isolate { node }
             | Self::CutClient { node, .. }
+            | Self::BreakClient { node, .. }
             | Self::HealClient { node, .. } => vec![node],
-            Self::CutOneWay { from, to } => vec![from, to],
-            Self::Cut { a, b } | Self::Heal { a, b } => vec![a, b],
+            Self::CutOneWay { from, to } | Self::Clog { from, to } => vec![from, to],
+            Self::Cut { a, b } | Self::BreakLink { a, b } | Self::Heal { a, b } => vec![a, b],
             Self::HealAll | Self::ClientDies { .. } | Self::ClientPauses { .. } => Vec::new(),
         }
     }
@@ -143,11 +221,20 @@ impl Deed {
             Self::ClientDies { client }
             | Self::ClientPauses { client, .. }
             | Self::CutClient { client, .. }
+            | Self::BreakClient { client, .. }
             | Self::HealClient { client, .. } => Some(client),
             Self::Crash { .. }
             | Self::Start { .. }
+            | Self::KillAtWrite { .. }
+            | Self::Stop { .. }
             | Self::Pause { .. }
+            | Self::SlowDown { .. }
+            | Self::StepClock { .. }
+            | Self::StopClock { .. }
+            | Self::RightClock { .. }
             | Self::CutOneWay { .. }
+            | Self::Clog { .. }
+            | Self::BreakLink { .. }
             | Self::Cut { .. }
             | Self::Isolate { .. }
             | Self::Heal { .. }

@@ -43,13 +43,15 @@ pub fn draw(seed: u64) -> Plan {
     draw.clients();
     draw.joins();
     draw.faults();
+    draw.own();
     draw.plan.deeds.sort_by_key(|timed| timed.at_ms);
     draw.plan
 }
 
-struct Draw {
-    plan: Plan,
-    rng: Pcg64Mcg,
+/// A plan while it is drawn.
+pub(super) struct Draw {
+    pub(super) plan: Plan,
+    pub(super) rng: Pcg64Mcg,
 }
 
 fn options(seed: u64, classes: &[Class], rng: &mut Pcg64Mcg) -> Options {
@@ -200,16 +202,12 @@ impl Draw {
                 self.add(at + lasts, Deed::HealAll);
             }
             Class::Clients => self.strike_client(node, at),
-            Class::Loss | Class::Delay | Class::SlowDisk | Class::Skew | Class::Consumers => {}
+            _ => unreachable!("it does not strike"),
         }
     }
 
     fn strike_client(&mut self, node: u64, at: u64) {
-        let producers = self.plan.producers.len();
-        let client = match self.rng.random_range(0..producers + self.plan.consumers.len()) {
-            at if at < producers => ClientName::Producer(at),
-            at => ClientName::Consumer(at - producers),
-        };
+        let client = self.client();
         match self.rng.random_range(0..3) {
             0 => self.add(at, Deed::ClientDies { client }),
             1 => {
@@ -224,18 +222,26 @@ impl Draw {
         }
     }
 
+    pub(super) fn client(&mut self) -> ClientName {
+        let producers = self.plan.producers.len();
+        match self.rng.random_range(0..producers + self.plan.consumers.len()) {
+            at if at < producers => ClientName::Producer(at),
+            at => ClientName::Consumer(at - producers),
+        }
+    }
+
     /// Adds a deed, if the storm has not passed by then: its end undoes what is left.
-    fn add(&mut self, at_ms: u64, deed: Deed) {
+    pub(super) fn add(&mut self, at_ms: u64, deed: Deed) {
         if at_ms < self.plan.storm_ms {
             self.plan.deeds.push(Timed { at_ms, deed });
         }
     }
 
-    fn node(&mut self) -> u64 {
+    pub(super) fn node(&mut self) -> u64 {
         self.rng.random_range(1..=self.plan.options.nodes as u64)
     }
 
-    fn other(&mut self, node: u64) -> Option<u64> {
+    pub(super) fn other(&mut self, node: u64) -> Option<u64> {
         let nodes = self.plan.options.nodes as u64;
         if nodes == 1 {
             return None;
@@ -243,12 +249,12 @@ impl Draw {
         Some((node - 1 + self.rng.random_range(1..nodes)) % nodes + 1)
     }
 
-    fn short_or_long(&mut self, short: Span, long: Span) -> u64 {
+    pub(super) fn short_or_long(&mut self, short: Span, long: Span) -> u64 {
         let span = if self.rng.random_bool(0.5) { short } else { long };
         self.within(span)
     }
 
-    fn within(&mut self, (low, high): Span) -> u64 {
+    pub(super) fn within(&mut self, (low, high): Span) -> u64 {
         self.rng.random_range(low..=high)
     }
 }
@@ -282,9 +288,9 @@ mod tests {
     #[test]
     fn every_class_and_every_size_is_drawn() {
         let plans: Vec<Plan> = (0..300).map(draw).collect();
-        for (class, _) in Class::ALL {
-            let with = plans.iter().filter(|plan| plan.classes.contains(&class)).count();
-            assert!((10..290).contains(&with), "{class:?} is in {with} of 300 plans");
+        for (class, _) in Class::ALL.iter().chain(&Class::OWN) {
+            let with = plans.iter().filter(|plan| plan.classes.contains(class)).count();
+            assert!((5..290).contains(&with), "{class:?} is in {with} of 300 plans");
         }
         for nodes in 1..=7 {
             assert!(plans.iter().any(|plan| plan.options.nodes == nodes), "{nodes} nodes");

@@ -12,6 +12,7 @@ mod clients;
 mod deed;
 mod draw;
 mod file;
+mod own;
 
 pub use class::Class;
 pub(crate) use clients::queue_name;

@@ -124,6 +124,11 @@ impl History {
         self
     }
 
+    pub(super) fn leaves(&mut self, node: usize) -> &mut Self {
+        self.witness.leaving.insert(node);
+        self
+    }
+
     pub(super) fn up(&mut self, at: impl IntoIterator<Item = usize>) -> &mut Self {
         self.witness.up = at.into_iter().collect();
         self

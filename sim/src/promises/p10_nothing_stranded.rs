@@ -21,7 +21,7 @@ pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
             let queue = scene.oracle.queue(name.0).filter(|queue| queue.name == wait.queue)?;
             let delay = queue.settings.delay_ms.saturating_mul(1_000_000);
             let since = fate.ready_since(delay).filter(|since| long(*since))?;
-            is_reachable(scene, name, fate).then_some((*name, since))
+            is_reachable(scene, place.node, name, fate).then_some((*name, since))
         })?;
         Some(format!(
             "{} is ready since {:.6}, and client {} waits at {} since {:.6}",
@@ -34,10 +34,12 @@ pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
     })
 }
 
-fn is_reachable(scene: &Scene<'_>, name: &FullName, fate: &Fate) -> bool {
+/// Whether a message lies at a node that is up. Who waits at a node that is being stopped has been
+/// told so, and gets what it hands over elsewhere.
+fn is_reachable(scene: &Scene<'_>, node: usize, name: &FullName, fate: &Fate) -> bool {
     let stamp = fate.label.stamp;
     let witness = (scene.look)(&Subject { name: *name, stamp, custodian: None });
-    !witness.holders.is_disjoint(&witness.up)
+    !witness.leaving.contains(&node) && !witness.holders.is_disjoint(&witness.up)
 }
 
 /// What "at once" is, commits and two words between nodes included.
@@ -85,6 +87,15 @@ mod tests {
         let mut history = ready();
         history.on_disks([1]).up([0, 2]).consumes(B).after_ms(1100).looks();
         history.breaks_nothing();
+    }
+
+    #[test]
+    fn who_waits_at_a_node_that_is_being_stopped_is_to_go_elsewhere() {
+        for (leaving, broken) in [(0, false), (1, true)] {
+            let mut history = ready();
+            history.leaves(leaving).consumes(B).after_ms(1100).looks();
+            if broken { history.breaks(10) } else { history.breaks_nothing() }
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ const DAY: i64 = 24 * HOUR;
 /// A cluster in which the wall clock of the first node is wrong by so much since a while.
 fn off_by(nanos: i64, seed: u64) -> World {
     let mut world = formed(3, seed);
-    world.processes[0].skew = nanos;
+    world.step_clock(0, nanos);
     world.run(3 * SECOND);
     world
 }
@@ -53,7 +53,7 @@ fn a_clock_that_jumps_days_ahead_expires_nothing() {
     sent(&mut world, 0, &queue, &all);
     world.run(2 * SECOND);
     for at in 0..3 {
-        world.processes[at].skew += 5 * DAY;
+        world.step_clock(at, 5 * DAY);
         world.run(10 * SECOND);
         // Whoever hands out looks at the age first.
         let came = received(&mut world, at, 1000);
@@ -61,7 +61,7 @@ fn a_clock_that_jumps_days_ahead_expires_nothing() {
         let receipts = came.into_iter().map(|delivery| delivery.receipt).collect();
         let released = world.call(at, Request::Release { receipts, delay_ms: 0 });
         assert_eq!(released, Response::Released(vec![Ok(()); 20]));
-        world.processes[at].skew -= 5 * DAY;
+        world.step_clock(at, -5 * DAY);
         world.run(10 * SECOND);
     }
     assert_eq!(world.counted("clock_sick_times"), 3);
@@ -73,7 +73,7 @@ fn a_node_whose_clock_is_behind_goes_on_accepting_with_the_time_of_the_others() 
     let mut world = formed(3, 72);
     let queue = create(&mut world, one_partition());
     world.run(2 * SECOND);
-    world.processes[1].skew -= HOUR;
+    world.step_clock(1, -HOUR);
     for number in 1..=20 {
         let one = labels(&world, 7, number, number);
         let accepted = sent(&mut world, 1, &queue, &one).accepted;
@@ -105,7 +105,7 @@ fn a_delay_is_as_long_as_it_is_although_clocks_step() {
             let answer = world.call(0, send(&queue, &[label], Attempt::First));
             assert!(matches!(answer, Response::Sent(_)), "{answer:?}");
             let sent_at = world.now();
-            world.processes[at].skew += step;
+            world.step_clock(at, step);
             let consumer = world.hand();
             let asked = world.ask(consumer, 2, receive(1, 20_000));
             assert!(world.run_until(20 * SECOND, |w| !w.answers(consumer, asked).is_empty()));
@@ -116,7 +116,7 @@ fn a_delay_is_as_long_as_it_is_although_clocks_step() {
             };
             let receipts = deliveries.iter().map(|delivery| delivery.receipt.clone()).collect();
             delete(&mut world, 2, receipts);
-            world.processes[at].skew -= step;
+            world.step_clock(at, -step);
             world.run(3 * SECOND);
         }
     }
