@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use gaggle_wire::{NodeId, Request, Response, Stamp};
+use gaggle_wire::{NodeId, Request, Stamp};
 
 use crate::goals::Goals;
-use crate::oracle::{Delivered, Fact, FullName, Oracle, Place};
+use crate::oracle::{Answer, Delivered, Fact, FullName, Oracle, Place};
 use crate::promises::{self, Violation};
 use crate::truth::Truth;
 use crate::weather::Weather;
@@ -80,16 +80,10 @@ impl Judge {
     }
 
     /// A client gets an answer.
-    pub(crate) fn hears(
-        &mut self,
-        now: u64,
-        place: Place,
-        (number, response): (u64, &Response),
-        look: Look<'_>,
-    ) {
-        self.goals.answered(response);
-        for fact in self.oracle.hears(now, (place, number), response) {
-            self.goals.told_by(place.node, &fact);
+    pub(crate) fn hears(&mut self, now: u64, answer: &Answer<'_>, look: Look<'_>) {
+        self.goals.answered(answer.response);
+        for fact in self.oracle.hears(now, answer) {
+            self.goals.told_by(answer.place.node, &fact);
             self.judge(now, &fact, look);
         }
     }

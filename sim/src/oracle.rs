@@ -22,6 +22,7 @@ use gaggle_wire::{
 
 use crate::judge::Look;
 
+pub(crate) use facts::Answer;
 pub use facts::{Delivered, Fact};
 use facts::{deleted, sent};
 pub use fate::{Fate, Seen};
@@ -141,17 +142,13 @@ impl Oracle {
     }
 
     /// A client gets an answer: what follows from it.
-    pub(crate) fn hears(
-        &mut self,
-        now: u64,
-        (place, number): (Place, u64),
-        response: &Response,
-    ) -> Vec<Fact> {
+    pub(crate) fn hears(&mut self, now: u64, answer: &Answer<'_>) -> Vec<Fact> {
+        let Answer { place, number, response, .. } = *answer;
         if let Response::Deliveries { deliveries } = response {
             // What was only looked at has no lease.
             self.waits.came(now, (place, number), deliveries.len() as u64);
             let leased = deliveries.iter().filter(|delivery| delivery.lease_ms > 0);
-            return leased.map(|label| self.delivery(place, number, label)).collect();
+            return leased.map(|label| self.delivery(answer, label)).collect();
         }
         if let Response::Refused(_) = response {
             self.waits.end((place, number));
@@ -180,7 +177,7 @@ impl Oracle {
                 receipts.iter().map(|receipt| deleted(receipt, &refused)).collect()
             }
             (What::Extend(receipts, lease), Response::Extended(results)) => {
-                let span = (at.saturating_add(lease), now.saturating_add(lease));
+                let span = (at.saturating_add(lease), answer.at.saturating_add(lease));
                 for (receipt, _) in
                     receipts.iter().zip(results).filter(|(_, result)| result.is_ok())
                 {
@@ -250,23 +247,24 @@ impl Oracle {
                     fate.buried_at = look(&fate.subject(*name)).buriers;
                 }
             }
-            Fact::Delivered(delivered) => self.came(now, delivered),
+            Fact::Delivered(delivered) => self.came(delivered),
             _ => {}
         }
     }
 
-    fn delivery(&mut self, place: Place, number: u64, label: &DeliveryLabel) -> Fact {
+    fn delivery(&mut self, answer: &Answer<'_>, label: &DeliveryLabel) -> Fact {
+        let Answer { place, number, at, .. } = *answer;
         let crossed = self.streams.came(place, number, &label.receipt);
         let name = name_of(&label.receipt);
-        Fact::Delivered(Delivered { place, name, label: label.clone(), crossed })
+        Fact::Delivered(Delivered { at, place, name, label: label.clone(), crossed })
     }
 
-    fn came(&mut self, now: u64, delivered: &Delivered) {
+    fn came(&mut self, delivered: &Delivered) {
         let Some(fate) = self.fates.get_mut(&delivered.name) else { return };
         if !fate.deliveries.is_empty() {
             self.duplicates += 1;
         }
-        fate.deliveries.push(Seen::new(now, delivered));
+        fate.deliveries.push(Seen::new(delivered));
     }
 
     /// A rule of the queue may take its messages from now on: purge, retention, deletion.

@@ -6,12 +6,12 @@
 
 use gaggle_core::effect::Effect;
 use gaggle_core::ledger::{Key, MessageKey, Write};
-use gaggle_wire::{MessageId, Response};
+use gaggle_wire::MessageId;
 
 use crate::judge::{Subject, Witness};
 use crate::network::Network;
 use crate::options::place;
-use crate::oracle::{Fact, Place};
+use crate::oracle::{Answer, Fact};
 use crate::process::{Process, Stop};
 use crate::world::World;
 
@@ -57,10 +57,10 @@ pub(crate) fn look(
 
 impl World {
     /// A client gets an answer.
-    pub(crate) fn hears(&mut self, place: Place, number: u64, response: &Response) {
+    pub(crate) fn hears(&mut self, answer: &Answer<'_>) {
         let Self { now, judge, processes, network, .. } = self;
         let seen = |subject: &Subject| look(*now, (&processes[..], &*network), subject);
-        judge.hears(*now, place, (number, response), &seen);
+        judge.hears(*now, answer, &seen);
     }
 
     /// Something is so.

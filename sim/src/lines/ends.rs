@@ -33,7 +33,7 @@ impl World {
         let Some(line) = self.town.lines.by_id.get_mut(&id) else { return };
         line.client_end = End::Gone;
         if line.used {
-            self.judge.lost(self.now, line.place());
+            self.judge.lost(self.now, line.place(id));
         }
         let cut = self.town.lines.cuts.contains(&(line.actor, line.node));
         let (actor, since) = (line.actor, self.now);
@@ -58,7 +58,7 @@ impl World {
         }
         (line.node_end, line.mute) = (End::Gone, true);
         if line.used {
-            self.judge.lost(self.now, line.place());
+            self.judge.lost(self.now, line.place(id));
         }
         let (at, life, client_end) = (line.node, line.life, line.client_end);
         if client_end == End::Gone {
@@ -74,7 +74,7 @@ impl World {
         let Some(line) = self.town.lines.open_mut(id) else { return };
         line.client_end = End::Gone;
         if line.used {
-            self.judge.lost(self.now, line.place());
+            self.judge.lost(self.now, line.place(id));
         }
         let (actor, caller, node_end) = (line.actor, line.caller, line.node_end);
         if node_end == End::Gone {
@@ -158,7 +158,7 @@ impl World {
                 continue;
             }
             (line.node_end, line.mute) = (End::Gone, true);
-            self.judge.lost(self.now, line.place());
+            self.judge.lost(self.now, line.place(id));
             // Behind what was under way to the node: that may have been done.
             let last = line.arrives.iter().map(|stream| stream[0]).max().unwrap_or_default();
             let (life, event) = (line.life, Event::ClientClosed(id));
@@ -180,7 +180,7 @@ impl World {
             for said in std::mem::take(&mut line.held).into_iter().flatten() {
                 match said {
                     Said::Request(stream, frame) => self.on_its_way(id, stream, frame),
-                    Said::Answer(stream, frame) => self.say_to_client(id, stream, frame),
+                    Said::Answer(stream, spoken) => self.say_to_client(id, stream, spoken),
                 }
             }
         }

@@ -20,7 +20,7 @@ use rand::RngExt;
 use crate::actor::Actor;
 use crate::client::frame_of;
 use crate::options::place_of_client;
-use crate::oracle::Place;
+use crate::oracle::{Answer, Place};
 use crate::world::{Happening, World};
 
 /// All connections of clients.
@@ -74,7 +74,14 @@ enum End {
 #[derive(Debug)]
 enum Said {
     Request(Stream, RequestFrame),
-    Answer(u32, ResponseFrame),
+    Answer(u32, Spoken),
+}
+
+/// An answer, and when its node gave it: what a cut holds comes late.
+#[derive(Debug)]
+pub(crate) struct Spoken {
+    at: u64,
+    frame: ResponseFrame,
 }
 
 /// What a client hears of.
@@ -87,7 +94,7 @@ pub(crate) enum News {
     /// It cannot be made.
     Failed { link: u64 },
     /// An answer comes.
-    Frame(ClientId, Box<ResponseFrame>),
+    Frame(ClientId, Box<Spoken>),
     /// The connection is closed by the node.
     Lost(ClientId),
     /// It has been silent, and is tried.
@@ -194,7 +201,7 @@ impl World {
     /// A hand asks a node, on a connection that is there for it.
     pub(crate) fn hand_asks(&mut self, actor: usize, node: usize, frame: RequestFrame) {
         if !self.is_up(node) {
-            let place = Place { actor, node };
+            let place = Place { actor, node, line: 0 };
             return self.judge.asks(self.now, place, frame.request, &frame.body);
         }
         let id = match self.town.lines.of_hands.get(&(actor, node)) {
@@ -213,7 +220,7 @@ impl World {
     fn say_to_node(&mut self, id: ClientId, stream: Stream, frame: RequestFrame) {
         let Some(line) = self.town.lines.by_id.get_mut(&id) else { return };
         line.used |= !matches!(frame.body, Request::Hello { .. });
-        self.judge.asks(self.now, line.place(), frame.request, &frame.body);
+        self.judge.asks(self.now, line.place(id), frame.request, &frame.body);
         self.on_its_way(id, stream, frame);
     }
 
@@ -261,22 +268,23 @@ impl World {
         let clocks = process.clocks(self.now);
         let clock = process.node.as_ref().map_or(0, |node| node.clock(clocks));
         let frame = ResponseFrame { request: reply.request, clock, body };
-        self.say_to_client(reply.client, reply.stream, frame);
+        let spoken = Spoken { at: self.now, frame };
+        self.say_to_client(reply.client, reply.stream, spoken);
     }
 
-    fn say_to_client(&mut self, id: ClientId, stream: u32, frame: ResponseFrame) {
+    fn say_to_client(&mut self, id: ClientId, stream: u32, spoken: Spoken) {
         let arrives = self.now + self.way();
         let Some(line) = self.town.lines.by_id.get_mut(&id) else { return };
         if line.client_end == End::Gone || line.node_end == End::Gone {
             return;
         }
         if self.town.lines.cuts.contains(&(line.actor, line.node)) {
-            return line.held[1].push(Said::Answer(stream, frame));
+            return line.held[1].push(Said::Answer(stream, spoken));
         }
         let last = &mut line.arrives[stream as usize][1];
         *last = arrives.max(*last + 1);
         let (when, actor) = (*last, line.actor);
-        self.at(when, Happening::Client(actor, News::Frame(id, Box::new(frame))));
+        self.at(when, Happening::Client(actor, News::Frame(id, Box::new(spoken))));
     }
 
     /// A node tells its clients of the members.
@@ -290,12 +298,13 @@ impl World {
         }
     }
 
-    fn frame_comes(&mut self, id: ClientId, frame: ResponseFrame) {
+    fn frame_comes(&mut self, id: ClientId, Spoken { at, frame }: Spoken) {
         let Some(line) = self.town.lines.open(id).filter(|line| !line.mute) else { return };
-        let (actor, caller, place) = (line.actor, line.caller, line.place());
+        let (actor, caller, place) = (line.actor, line.caller, line.place(id));
         self.report.line(self.now, format_args!("client {actor} <- {:?}", frame.body));
         if frame.request != 0 {
-            self.hears(place, frame.request, &frame.body);
+            let answer = Answer { place, number: frame.request, at, response: &frame.body };
+            self.hears(&answer);
         }
         match caller {
             Caller::Client { link, .. } => self.turn(actor, Some(frame_of(link, frame))),
@@ -327,8 +336,8 @@ impl Lines {
 }
 
 impl Line {
-    fn place(&self) -> Place {
-        Place { actor: self.actor, node: self.node }
+    fn place(&self, id: ClientId) -> Place {
+        Place { actor: self.actor, node: self.node, line: id.0 }
     }
 
     fn is_greeted(&self) -> bool {

@@ -96,9 +96,24 @@ pub enum Fact {
     Over,
 }
 
+/// An answer that a client gets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer<'a> {
+    /// Who asked where.
+    pub(crate) place: Place,
+    /// The number of the request.
+    pub(crate) number: u64,
+    /// When the node gave it: leases run from there, however long it was on its way.
+    pub(crate) at: u64,
+    /// What it says.
+    pub(crate) response: &'a Response,
+}
+
 /// A delivery as it came to a client.
 #[derive(Clone, Debug)]
 pub struct Delivered {
+    /// When the node handed it over.
+    pub at: u64,
     /// Who asked where.
     pub place: Place,
     /// Which message.

@@ -39,7 +39,7 @@ pub struct Fate {
 /// One delivery as a client saw it.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// When.
+    /// When its node handed it over.
     pub at: u64,
     /// Who got it from where.
     pub place: Place,
@@ -126,11 +126,11 @@ impl Fate {
 }
 
 impl Seen {
-    pub(super) fn new(now: u64, delivered: &Delivered) -> Self {
+    pub(crate) fn new(delivered: &Delivered) -> Self {
         let lease = delivered.label.lease_ms.saturating_mul(1_000_000);
-        let until = now.saturating_add(lease);
+        let until = delivered.at.saturating_add(lease);
         Self {
-            at: now,
+            at: delivered.at,
             place: delivered.place,
             until,
             over_by: until,

@@ -9,13 +9,16 @@ use std::collections::BTreeMap;
 
 use gaggle_wire::Receipt;
 
-/// Who asked where: a client and a node, by their places.
+/// Who asked where: a client and a node, by their places, and on which connection. The end of an
+/// older one may come late, and ends nothing on the new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The client.
     pub actor: usize,
     /// The node.
     pub node: usize,
+    /// Which of their connections.
+    pub line: u64,
 }
 
 /// All streams that were begun, by place and number of the request.

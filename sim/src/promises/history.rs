@@ -13,7 +13,7 @@ use gaggle_wire::{
 
 use crate::judge::{Judge, Subject, Witness};
 use crate::options::node_id;
-use crate::oracle::{Fact, Place};
+use crate::oracle::{Answer, Fact, Place};
 
 /// A client, by number.
 pub(super) type Client = usize;
@@ -33,6 +33,10 @@ pub(super) struct History {
     accepted: u64,
     at_least: u8,
     witness: Witness,
+    /// On which of its connections a client asks.
+    line: u64,
+    /// When the next answer was given, if that is not now.
+    handed_at: Option<u64>,
     /// Requests that wait for their answer, and streams, by client.
     sends: BTreeMap<(Client, u64), u64>,
     streams: BTreeMap<Client, u64>,
@@ -60,6 +64,8 @@ impl History {
                 holders: BTreeSet::from([0, 1, 2]),
                 ..Witness::default()
             },
+            line: 0,
+            handed_at: None,
             sends: BTreeMap::new(),
             streams: BTreeMap::new(),
             receipts: BTreeMap::new(),
@@ -236,8 +242,27 @@ impl History {
         self
     }
 
+    /// From now on clients ask on other connections.
+    pub(super) fn reconnects(&mut self) -> &mut Self {
+        self.line += 1;
+        self
+    }
+
+    /// A client hears that the connection before its present one has ended.
+    pub(super) fn loses_older_connection(&mut self, client: Client) -> &mut Self {
+        let place = self.place(client);
+        self.judge.lost(self.now, Place { line: place.line - 1, ..place });
+        self
+    }
+
     pub(super) fn loses_connection(&mut self, client: Client) -> &mut Self {
         self.judge.lost(self.now, self.place(client));
+        self
+    }
+
+    /// The next answer was on its way for so long.
+    pub(super) fn held_for_ms(&mut self, ms: u64) -> &mut Self {
+        self.handed_at = Some(self.now - ms * MS);
         self
     }
 
@@ -328,7 +353,7 @@ impl History {
     }
 
     fn place(&self, client: Client) -> Place {
-        Place { actor: client, node: self.custodian }
+        Place { actor: client, node: self.custodian, line: self.line }
     }
 
     fn asks(&mut self, client: Client, request: &Request) -> u64 {
@@ -340,7 +365,9 @@ impl History {
     fn hears(&mut self, client: Client, number: u64, response: &Response) -> &mut Self {
         let place = self.place(client);
         let witness = &self.witness;
-        self.judge.hears(self.now, place, (number, response), &|_| witness.clone());
+        let at = self.handed_at.take().unwrap_or(self.now);
+        let answer = Answer { place, number, at, response };
+        self.judge.hears(self.now, &answer, &|_| witness.clone());
         self
     }
 }

@@ -29,14 +29,16 @@ pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
     ))
 }
 
-fn contradicts(scene: &Scene<'_>, first: &Seen, second: &Delivered) -> bool {
-    if first.ended || first.until <= scene.now + super::ON_ITS_WAY {
+fn contradicts(scene: &Scene<'_>, seen: &Seen, delivered: &Delivered) -> bool {
+    let comes = Seen::new(delivered);
+    // What comes now may have been handed out before, and was on its way for longer.
+    let (first, second) = if seen.at <= comes.at { (seen, &comes) } else { (&comes, seen) };
+    if first.ended || first.until <= second.at + super::ON_ITS_WAY {
         return false;
     }
-    let (was, is) = (&first.receipt, &second.label.receipt);
+    let (was, is) = (&first.receipt, &second.receipt);
     let one_run = (was.custodian, was.boot) == (is.custodian, is.boot);
     if one_run && is.delivery < was.delivery {
-        // It was handed out before, and was on its way for longer.
         return false;
     }
     let fair = scene.weather.fair_since().is_some_and(|since| since <= first.at);
@@ -95,6 +97,34 @@ mod tests {
             let mut history = History::fair();
             history.consumes(A).sends(A, 1).delivers(A, 1).takes(A, taken).after_ms(200);
             history.loses_connection(A).delivers(B, 1);
+            if broken { history.breaks(3) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
+    fn the_end_of_an_older_connection_gives_nothing_back_that_came_on_the_present_one() {
+        let mut history = History::fair();
+        history.consumes(A).reconnects().consumes(A).sends(A, 1).delivers(A, 1);
+        history.loses_older_connection(A).delivers(B, 1);
+        history.breaks(3);
+    }
+
+    #[test]
+    fn a_lease_runs_from_when_it_was_handed_out_however_late_that_comes() {
+        for (held, broken) in [(LEASE_MS - 300, false), (100, true)] {
+            let mut history = History::fair();
+            history.sends(A, 1).after_ms(LEASE_MS).held_for_ms(held).delivers(A, 1);
+            history.after_ms(500).delivers(B, 1);
+            if broken { history.breaks(3) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
+    fn what_was_handed_out_before_and_comes_after_is_held_against_the_other() {
+        for (held, broken) in [(LEASE_MS, false), (LEASE_MS - 500, true)] {
+            let mut history = History::fair();
+            history.sends(A, 1).after_ms(LEASE_MS).delivers(A, 1);
+            history.held_for_ms(held).delivers(B, 1);
             if broken { history.breaks(3) } else { history.breaks_nothing() }
         }
     }

@@ -17,8 +17,8 @@ pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
     let Fact::Delivered(delivered) = fact else { return None };
     let fate = scene.oracle.fate(&delivered.name)?;
     let deleted = fate.deleted?;
-    let told = deleted + TOLD < scene.now;
-    let fair = scene.weather.fair_since().is_some_and(|since| since + TOLD < scene.now);
+    let told = deleted + TOLD < delivered.at;
+    let fair = scene.weather.fair_since().is_some_and(|since| since + TOLD < delivered.at);
     let (name, at) = (show(delivered.name), deleted as f64 / 1e9);
     let by = delivered.label.receipt.custodian;
     if told && fair && !forgotten(scene, delivered, fate) {
@@ -53,7 +53,7 @@ fn teller(scene: &Scene<'_>, delivered: &Delivered, fate: &Fate) -> Option<usize
     near.find(|at| {
         let since = deleted.max(scene.weather.quiet_since(*at, custodian));
         let within = if *at == custodian { super::ON_ITS_WAY } else { TOLD };
-        since + within < scene.now
+        since + within < delivered.at
     })
 }
 
@@ -80,6 +80,14 @@ mod tests {
         let mut history = History::fair();
         deleted(&mut history, 30_000).delivers(B, 1);
         history.breaks(4);
+    }
+
+    #[test]
+    fn what_was_handed_out_before_the_delete_and_comes_after_breaks_nothing() {
+        let mut history = History::fair();
+        history.buried([0]).near([0]);
+        deleted(&mut history, 30_000).restarts().held_for_ms(30_000).disturbed().delivers(B, 1);
+        history.breaks_nothing();
     }
 
     #[test]

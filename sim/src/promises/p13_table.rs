@@ -15,13 +15,14 @@ pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
         Fact::Removed { at, name } => removed(scene, *at, name),
         Fact::Queue { id } => {
             let at = scene.oracle.deleted_at(*id)?;
-            is_known(scene, at)
+            is_known(scene, at, scene.now)
                 .then(|| format!("queue {id}, deleted at {:.6}, is back", at as f64 / 1e9))
         }
         Fact::Delivered(delivered) => {
             let at = scene.oracle.fate(&delivered.name)?.taken?;
             let (name, at_s) = (show(delivered.name), at as f64 / 1e9);
-            is_known(scene, at).then(|| format!("{name}, taken with its queue at {at_s:.6}, comes"))
+            is_known(scene, at, delivered.at)
+                .then(|| format!("{name}, taken with its queue at {at_s:.6}, comes"))
         }
         Fact::Tables(tables) => {
             let mut pairs = tables.iter().zip(tables.iter().skip(1));
@@ -43,10 +44,10 @@ fn removed(scene: &Scene<'_>, at: usize, name: &FullName) -> Option<String> {
     (!reason).then(|| format!("{} is removed at {} for no reason", show(*name), node_id(at)))
 }
 
-/// Whether what was done then is known everywhere.
-fn is_known(scene: &Scene<'_>, then: u64) -> bool {
-    let fair = scene.weather.fair_since().is_some_and(|since| since + TOLD < scene.now);
-    fair && then + TOLD < scene.now
+/// Whether what was done then is known everywhere at this time.
+fn is_known(scene: &Scene<'_>, then: u64, at: u64) -> bool {
+    let fair = scene.weather.fair_since().is_some_and(|since| since + TOLD < at);
+    fair && then + TOLD < at
 }
 
 /// How long it may take until a change of the table is known in open sessions, and an answer on

@@ -11,10 +11,10 @@ use gaggle_wire::{
 use super::*;
 use crate::judge::Witness;
 use crate::options::node_id;
-use crate::oracle::Place;
+use crate::oracle::{Answer, Place};
 
 const APP: usize = 1;
-const PLACE: Place = Place { actor: APP, node: 0 };
+const PLACE: Place = Place { actor: APP, node: 0, line: 0 };
 const SECOND: u64 = 1_000_000_000;
 
 /// What is told to one application, and what its client says and hears.
@@ -61,7 +61,9 @@ impl Story {
         let holders = BTreeSet::from([0, 1, 2]);
         let witness = Witness { holders, ..Witness::default() };
         let look = |_: &crate::judge::Subject| witness.clone();
-        self.judge.hears(self.now, PLACE, (self.requests, &response), &look);
+        let (number, at) = (self.requests, self.now);
+        let answer = Answer { place: PLACE, number, at, response: &response };
+        self.judge.hears(self.now, &answer, &look);
         self
     }
 
