@@ -299,17 +299,13 @@ impl Node {
     }
 
     /// Drops a copy without a word to anybody.
-    pub(super) fn drop_copy(
-        &mut self,
-        key: MessageKey,
-        (number, deliveries): (u64, u32),
-        effects: &mut Effects,
-    ) {
+    pub(super) fn drop_copy(&mut self, key: MessageKey, number: u64, effects: &mut Effects) {
         if let Some(partition) = self.partitions.get_mut(&(key.queue, key.partition)) {
             partition.drop_held(key.stamp.process, number);
             partition.remove(key.stamp);
         }
-        Self::remove_rows(key, Rows::delivered(deliveries), effects);
+        // Its deliveries may have been counted since its row was read.
+        Self::remove_rows(key, Rows::WithCount, effects);
     }
 
     /// Removes the rows of a message.
@@ -345,11 +341,6 @@ pub(super) enum Rows {
 }
 
 impl Rows {
-    /// The rows of a message that was delivered so often, as its count on disk says.
-    pub(super) fn delivered(deliveries: u32) -> Self {
-        if deliveries > 0 { Self::WithCount } else { Self::Message }
-    }
-
     pub(super) fn of(partition: &Partition, key: MessageKey, numbers: &Ranges) -> Self {
         let counted = partition.known.is_counted(key.stamp.process, numbers);
         if counted { Self::WithCount } else { Self::Message }

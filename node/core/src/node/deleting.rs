@@ -273,11 +273,12 @@ impl Node {
         let (mut fresh, mut old): (Numbers, Numbers) = (Vec::new(), Vec::new());
         let (mut held, mut rows) = (0, Rows::Message);
         for (process, numbers) in &messages {
-            if partition.known.is_counted(*process, numbers) {
-                rows = Rows::WithCount;
-            }
             let gone = partition.known.of(*process).map(|of| numbers.intersection(&of.gone));
             let gone = gone.unwrap_or_default();
+            // What is gone already may lie there with its count until a sweep finds it.
+            if partition.known.is_counted(*process, numbers) || !gone.is_empty() {
+                rows = Rows::WithCount;
+            }
             let rest = numbers.without(&gone);
             held += partition.bury(*process, numbers);
             if !rest.is_empty() {

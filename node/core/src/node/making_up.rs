@@ -58,7 +58,7 @@ impl Node {
             }
             if self.is_long_expired(now, id.0, accepted) {
                 // This host was away for longer than a message lives.
-                self.drop_copy(key, (label.number, deliveries), effects);
+                self.drop_copy(key, label.number, effects);
                 self.count("expired_while_away");
                 continue;
             }

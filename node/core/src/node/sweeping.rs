@@ -42,14 +42,15 @@ impl Node {
         let purged = self.table.entry(id.0).map_or(Stamp::ZERO, |entry| entry.purged);
         let (stored, last) = self.stored(rows, end);
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        for StoredRow { key, message, deliveries } in stored {
+        for StoredRow { key, message, .. } in stored {
             let (process, number) = (key.stamp.process, message.label.number);
             if message.accepted <= purged {
                 partition.drop_held(process, number);
                 partition.remove(key.stamp);
             }
             if partition.known.seen(process, number) != Seen::Held {
-                Self::remove_rows(key, Rows::delivered(deliveries), effects);
+                // Its deliveries may have been counted since the page was read.
+                Self::remove_rows(key, Rows::WithCount, effects);
             }
         }
         let limit = self.config.page_rows;
@@ -110,14 +111,14 @@ impl Node {
         let rule = self.rule(now, id.0);
         let (stored, last) = self.stored(rows, end);
         let mut dropped = 0;
-        for StoredRow { key, message, deliveries } in stored {
+        for StoredRow { key, message, .. } in stored {
             let Some(partition) = self.partitions.get(&id) else { return };
             let (process, number) = (key.stamp.process, message.label.number);
             let orphan = numbers.iter().any(|(of, n)| *of == process && n.contains(number))
                 && partition.known.is_unsettled(process, number)
                 && message.accepted.time < rule.aged_before;
             if orphan {
-                self.drop_copy(key, (number, deliveries), effects);
+                self.drop_copy(key, number, effects);
                 dropped += 1;
             }
         }

@@ -1,5 +1,6 @@
 //! One node alone, event by event: whole lists of effects. Clusters are the simulator's.
 
+mod counts;
 mod faults;
 mod hostile;
 mod repair;
