@@ -50,8 +50,6 @@ pub struct Oracle {
     deleted: BTreeMap<QueueId, u64>,
     /// The longest lease that anybody may have.
     longest: u64,
-    /// Until when a message may be hidden by a delivery that nobody saw.
-    unseen_until: u64,
     /// Every stamp at which a send was accepted, and the highest of each process.
     accepted: BTreeSet<Stamp>,
     highest: BTreeMap<ProcessId, Stamp>,
@@ -141,6 +139,18 @@ impl Oracle {
         self.asked.insert((place, number), Asked { at: now, what });
     }
 
+    /// A node hands messages to a client, be that dead: they are hidden, whoever sees it.
+    pub(crate) fn handed(&mut self, now: u64, response: &Response) {
+        let Response::Deliveries { deliveries } = response else { return };
+        // What was only looked at has no lease.
+        let leased = deliveries.iter().filter(|delivery| delivery.lease_ms > 0);
+        for DeliveryLabel { receipt, lease_ms, .. } in leased {
+            if let Some(fate) = self.fates.get_mut(&name_of(receipt)) {
+                fate.under_way = Some((receipt.clone(), now.saturating_add(nanos(*lease_ms))));
+            }
+        }
+    }
+
     /// A client gets an answer: what follows from it.
     pub(crate) fn hears(&mut self, now: u64, answer: &Answer<'_>) -> Vec<Fact> {
         let Answer { place, number, response, .. } = *answer;
@@ -197,9 +207,7 @@ impl Oracle {
     /// there, and what it had not taken goes back.
     pub(crate) fn lost(&mut self, now: u64, place: Place) {
         self.asked.retain(|(of, _), _| *of != place);
-        if self.waits.lost(place) {
-            self.unseen_until = now.saturating_add(self.longest).saturating_add(ON_ITS_WAY);
-        }
+        self.waits.lost(place);
         let back = self.streams.lost(now, place);
         self.each(&back, Fate::given_back);
     }
@@ -265,6 +273,8 @@ impl Oracle {
             self.duplicates += 1;
         }
         fate.deliveries.push(Seen::new(delivered));
+        let came = |(receipt, _): &mut (Receipt, u64)| *receipt == delivered.label.receipt;
+        fate.under_way.take_if(came);
     }
 
     /// A rule of the queue may take its messages from now on: purge, retention, deletion.
@@ -363,12 +373,6 @@ impl Oracle {
     #[must_use]
     pub fn longest_lease(&self) -> u64 {
         self.longest
-    }
-
-    /// Until when a message may be hidden by a delivery that nobody saw.
-    #[must_use]
-    pub fn unseen_until(&self) -> u64 {
-        self.unseen_until
     }
 
     /// Deliveries beyond the first of a message.

@@ -267,6 +267,7 @@ impl World {
         let process = &self.processes[at];
         let clocks = process.clocks(self.now);
         let clock = process.node.as_ref().map_or(0, |node| node.clock(clocks));
+        self.judge.oracle.handed(self.now, &body);
         let frame = ResponseFrame { request: reply.request, clock, body };
         let spoken = Spoken { at: self.now, frame };
         self.say_to_client(reply.client, reply.stream, spoken);

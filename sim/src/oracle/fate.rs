@@ -21,6 +21,8 @@ pub struct Fate {
     pub confirmed: Option<(u64, u8)>,
     /// Its deliveries, in the order in which they came.
     pub deliveries: Vec<Seen>,
+    /// The delivery that was handed out last and has not come, and until when it hides the message.
+    pub under_way: Option<(Receipt, u64)>,
     /// Whether anybody asked for its deletion.
     pub delete_asked: bool,
     /// When its deletion was confirmed first.
@@ -60,6 +62,7 @@ impl Fate {
             sends: 0,
             confirmed: None,
             deliveries: Vec::new(),
+            under_way: None,
             delete_asked: false,
             deleted: None,
             excused: false,
@@ -76,7 +79,9 @@ impl Fate {
         let (at, _) = self.confirmed.filter(|_| self.is_open())?;
         let own = self.label.delay_ms.saturating_mul(1_000_000);
         let due = at.saturating_add(if own > 0 { own } else { delay });
-        Some(self.deliveries.iter().map(|seen| seen.over_by).fold(due, u64::max))
+        let unseen = self.under_way.as_ref().map(|(_, until)| *until);
+        let hidden = self.deliveries.iter().map(|seen| seen.over_by).chain(unseen);
+        Some(hidden.fold(due, u64::max))
     }
 
     /// Whether it is certainly still to be consumed.

@@ -60,15 +60,9 @@ impl Waits {
         self.0.remove(&which);
     }
 
-    /// The client has no connection there any more; whether a receive was open, whose answer may
-    /// have been on its way.
-    pub(super) fn lost(&mut self, place: Place) -> bool {
-        let mut receiving = false;
-        self.0.retain(|(of, _), wait| {
-            receiving |= *of == place && wait.limit.is_none();
-            *of != place
-        });
-        receiving
+    /// The client has no connection there any more.
+    pub(super) fn lost(&mut self, place: Place) {
+        self.0.retain(|(of, _), _| *of != place);
     }
 
     /// Those that could be given something.

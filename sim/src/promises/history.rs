@@ -276,7 +276,22 @@ impl History {
         number: u64,
         change: impl FnOnce(&mut Label),
     ) -> &mut Self {
-        let mut label = label(number);
+        let mut delivery = self.delivery(number);
+        self.receipts.insert((client, number), delivery.receipt.clone());
+        change(&mut delivery.label);
+        let asked = self.streams.get(&client).copied().unwrap_or(0);
+        self.hears(client, asked, &Response::Deliveries { deliveries: vec![delivery] })
+    }
+
+    /// A node hands a message to somebody whom it does not reach.
+    pub(super) fn hands(&mut self, number: u64) -> &mut Self {
+        let deliveries = vec![self.delivery(number)];
+        self.judge.oracle.handed(self.now, &Response::Deliveries { deliveries });
+        self
+    }
+
+    fn delivery(&self, number: u64) -> DeliveryLabel {
+        let label = label(number);
         let receipt = Receipt {
             queue: queue(),
             partition: 0,
@@ -287,11 +302,7 @@ impl History {
             boot: self.boot,
             delivery: 1,
         };
-        self.receipts.insert((client, number), receipt.clone());
-        change(&mut label);
-        let delivery = DeliveryLabel { receipt, label, accepted: label.stamp, lease_ms: LEASE_MS };
-        let asked = self.streams.get(&client).copied().unwrap_or(0);
-        self.hears(client, asked, &Response::Deliveries { deliveries: vec![delivery] })
+        DeliveryLabel { receipt, label, accepted: label.stamp, lease_ms: LEASE_MS }
     }
 
     /// Many deliveries, beginning with this one, none of which was seen before.

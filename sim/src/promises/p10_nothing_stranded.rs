@@ -11,7 +11,7 @@ use crate::oracle::{Fact, Fate, FullName, show};
 pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
     let Fact::Later = fact else { return None };
     let fair = scene.weather.fair_since()?;
-    let seen = fair.saturating_add(scene.oracle.longest_lease()).max(scene.oracle.unseen_until());
+    let seen = fair.saturating_add(scene.oracle.longest_lease());
     let long = |since: u64| since.saturating_add(AT_ONCE) < scene.now;
     if !long(seen) {
         return None;
@@ -78,6 +78,15 @@ mod tests {
         for (ms, broken) in [(LEASE_MS, false), (LEASE_MS + 1100, true)] {
             let mut history = ready();
             history.delivers(A, 1).consumes(B).after_ms(ms).looks();
+            if broken { history.breaks(10) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
+    fn a_message_that_was_handed_to_who_is_dead_breaks_nothing_before_its_lease_is_over() {
+        for (ms, broken) in [(LEASE_MS, false), (LEASE_MS + 1100, true)] {
+            let mut history = ready();
+            history.hands(1).consumes(B).after_ms(ms).looks();
             if broken { history.breaks(10) } else { history.breaks_nothing() }
         }
     }
