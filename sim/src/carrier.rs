@@ -16,7 +16,8 @@ use crate::world::{Happening, World};
 
 impl World {
     /// A node says something that waits for nothing any more.
-    pub(crate) fn speak(&mut self, at: usize, word: Effect) {
+    pub(crate) fn speak(&mut self, at: usize, mut word: Effect) {
+        self.readable(at, &mut word);
         match word {
             Effect::Send { link, envelope } | Effect::SendNow { link, envelope } => {
                 self.send(at, link, envelope);
@@ -59,7 +60,11 @@ impl World {
             _ => Vec::new(),
         };
         for key in keys {
-            assert!(disk.has(key), "P1: node {} gives {key:?} and does not have it", at + 1);
+            assert!(
+                disk.has(key) || disk.is_damaged(key),
+                "P1: node {} gives {key:?} and does not have it",
+                at + 1
+            );
         }
     }
 

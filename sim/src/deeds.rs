@@ -21,6 +21,18 @@ impl World {
             Deed::Start { node } => self.start(at(node)),
             Deed::KillAtWrite { node, writes } => self.kill_at_write(at(node), writes),
             Deed::Stop { node } => self.drain(at(node)),
+            Deed::Wipe { node } => {
+                if self.is_up(at(node)) {
+                    self.crash(at(node));
+                }
+                self.wipe(at(node));
+            }
+            Deed::Rot { node, of_thousand } => self.rot(at(node), of_thousand),
+            Deed::FailCommit { node } => self.fail_commit(at(node)),
+            Deed::FillDisk { node } => self.fill_disk(at(node)),
+            Deed::FreeDisk { node } => self.free_disk(at(node)),
+            Deed::SlowDisk { node, ms } => self.slow_disk(at(node), ms * MS),
+            Deed::QuickDisk { node } => self.quick_disk(at(node)),
             Deed::Pause { node, ms } => self.pause(at(node), ms * MS),
             Deed::SlowDown { node, each_ms, ms } => {
                 self.slow_down(at(node), (each_ms * MS, ms * MS));

@@ -7,6 +7,8 @@
 //! Invariant: a word is spoken after every change that stands before it is durable, and in order.
 //! What this file does not do: contents of messages; a row of a message is its header here.
 
+use std::collections::BTreeSet;
+
 use gaggle_core::effect::Effect;
 use gaggle_core::event::ScanEnd;
 use gaggle_core::ledger::{MessageKey, Row, Write};
@@ -22,6 +24,8 @@ pub(crate) struct Disk {
     changes: Vec<Write>,
     words: Vec<Effect>,
     running: Option<(Vec<Write>, Vec<Effect>)>,
+    /// Messages that cannot be read back.
+    damaged: BTreeSet<Vec<u8>>,
     /// What it lies on, if not on itself alone.
     medium: Option<Box<dyn Medium>>,
 }
@@ -63,11 +67,17 @@ impl Disk {
         true
     }
 
+    /// Whether a commit is under way.
+    pub(crate) fn is_committing(&self) -> bool {
+        self.running.is_some()
+    }
+
     /// The commit is done; what may be said now.
     pub(crate) fn end(&mut self) -> Vec<Effect> {
         let (changes, words) = self.running.take().expect("a commit ends once");
         for change in &changes {
             apply(&mut self.durable, change);
+            self.forget_damage(change);
         }
         if let Some(medium) = &mut self.medium {
             medium.commit(&changes);
@@ -88,6 +98,7 @@ impl Disk {
         };
         if commit == LastCommit::Made {
             self.durable = made;
+            running.iter().for_each(|change| self.forget_damage(change));
         }
         self.changes.clear();
         self.words.clear();
@@ -134,15 +145,45 @@ impl Disk {
         }
     }
 
-    /// Rows of messages vanish from the platter, as if they had never been written: those at these
-    /// places. The process that runs on the disk knows nothing of it.
-    pub(crate) fn vanish(&mut self, places: &[usize]) {
-        let keys = self.durable.keys().filter(|key| MessageKey::is_message(key)).enumerate();
-        let keys: Vec<Vec<u8>> =
-            keys.filter(|(at, _)| places.contains(at)).map(|(_, key)| key.clone()).collect();
+    /// Rows of messages vanish from the platter, as if they had never been written. The process
+    /// that runs on the disk knows nothing of it.
+    pub(crate) fn vanish(&mut self, keys: &[MessageKey]) {
+        self.rot(keys);
         for key in keys {
-            self.durable.remove(&key);
-            self.live.remove(&key);
+            self.durable.remove(&key.encode());
+            self.live.remove(&key.encode());
+        }
+    }
+
+    /// Contents of messages are damaged. The process that runs on the disk knows nothing of it.
+    pub(crate) fn rot(&mut self, keys: &[MessageKey]) {
+        self.damaged.extend(keys.iter().map(|key| key.encode()));
+    }
+
+    /// Whether all can be read back.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.damaged.is_empty()
+    }
+
+    /// Whether a message cannot be read back.
+    pub(crate) fn is_damaged(&self, key: MessageKey) -> bool {
+        self.damaged.contains(&key.encode())
+    }
+
+    /// Durable messages, in key order.
+    pub(crate) fn stored(&self) -> Vec<MessageKey> {
+        self.durable.keys().filter_map(|key| MessageKey::parse(key)).collect()
+    }
+
+    /// What is written anew is whole, and what is removed is not looked for.
+    fn forget_damage(&mut self, write: &Write) {
+        match write {
+            Write::PutMessage { key, .. } => drop(self.damaged.remove(&key.encode())),
+            Write::Delete { key } => drop(self.damaged.remove(key)),
+            Write::DeleteRange { from, to } => {
+                self.damaged.retain(|key| !(from..to).contains(&key));
+            }
+            Write::Put { .. } | Write::PutHeader { .. } => {}
         }
     }
 
@@ -160,7 +201,7 @@ impl Disk {
         rows.filter_map(|(key, _)| MessageKey::parse(key)).collect()
     }
 
-    /// Whether a message is durable here.
+    /// Whether a message is durable here, be it damaged.
     pub(crate) fn keeps(&self, key: MessageKey) -> bool {
         self.durable.contains_key(&key.encode())
     }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use gaggle_core::ledger::MessageKey;
 use gaggle_wire::{NodeId, Request, Stamp};
 
 use crate::goals::Goals;
@@ -50,6 +51,8 @@ pub struct Witness {
     pub walls: Vec<u64>,
     /// On whose disks it lies.
     pub holders: BTreeSet<usize>,
+    /// On which of those it is damaged.
+    pub damaged: BTreeSet<usize>,
     /// Who knows that its copy is damaged or missing.
     pub losers: BTreeSet<usize>,
     /// Who has its tombstone.
@@ -96,7 +99,22 @@ impl Judge {
     /// A node is about to lose what is on its disk.
     pub(crate) fn disk_lost(&mut self, now: u64, at: usize, look: Look<'_>) {
         self.weather.disturb();
+        self.truth.disk_lost(at);
         self.oracle.disk_lost(now, at, look);
+    }
+
+    /// A node finds that its copy is damaged, and with it goes what it knew of its deliveries.
+    pub(crate) fn copy_lost(&mut self, at: usize, key: MessageKey) {
+        self.weather.disturb();
+        if let Some(name) = self.oracle.in_row(key) {
+            self.truth.copy_lost(at, name);
+        }
+    }
+
+    /// Messages at a node are damaged.
+    pub(crate) fn rots(&mut self, now: u64, at: usize, keys: &[MessageKey], look: Look<'_>) {
+        self.weather.disturb();
+        self.oracle.rots((now, at), keys, look);
     }
 
     /// Something is so.

@@ -38,6 +38,7 @@ pub mod shrink;
 pub mod storm;
 pub mod swarm;
 mod town;
+mod trouble;
 pub mod truth;
 mod wall;
 mod watch;

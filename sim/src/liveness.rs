@@ -18,6 +18,7 @@ use crate::world::World;
 pub(crate) fn heal(world: &mut World) {
     let nodes = world.options.nodes;
     world.recover_all();
+    world.mend_disks();
     world.calm_network();
     for at in 0..nodes {
         world.start(at);

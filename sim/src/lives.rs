@@ -30,6 +30,9 @@ impl World {
             }
             return;
         }
+        if self.is_full(at) {
+            return self.start_soon(at);
+        }
         self.report.line(self.now, format_args!("start {}", at + 1));
         self.goals_started(at);
         let mut config = self.options.config(at, self.rng.random());
@@ -82,7 +85,7 @@ impl World {
         });
         let well = |at: usize| {
             let process = &self.processes[at];
-            process.is_awake() && process.wall.goes() && self.is_ready(at)
+            process.is_awake() && process.wall.goes() && self.is_quick(at) && self.is_ready(at)
         };
         let met = |at: usize| nodes.clone().all(|to| at == to || self.network.is_met(at, to));
         let calm = self.network.cuts().is_empty() && self.options.tail == 0;
@@ -108,7 +111,7 @@ impl World {
         self.end_process(at, Goodbye::Unsaid);
     }
 
-    fn end_process(&mut self, at: usize, goodbye: Goodbye) {
+    pub(crate) fn end_process(&mut self, at: usize, goodbye: Goodbye) {
         self.goals_counted(at);
         let process = &mut self.processes[at];
         process.node = None;
@@ -133,12 +136,16 @@ impl World {
         let seen = |subject: &Subject| look(*now, (&processes[..], &*network), subject);
         judge.disk_lost(*now, at, &seen);
         self.processes[at].disk.wipe();
+        self.processes[at].wiped = true;
     }
 
     /// Rows of messages vanish from a disk, be its node up: those at these places.
     pub fn vanish(&mut self, at: usize, places: &[usize]) {
         self.report.line(self.now, format_args!("vanish {} {places:?}", at + 1));
-        self.processes[at].disk.vanish(places);
+        let stored = self.processes[at].disk.stored();
+        let keys: Vec<MessageKey> =
+            places.iter().filter_map(|at| stored.get(*at)).copied().collect();
+        self.processes[at].disk.vanish(&keys);
     }
 
     /// Stops a process for some time, as a debugger or a loaded machine does.
@@ -231,7 +238,9 @@ impl World {
     #[must_use]
     pub fn leftovers(&self, at: usize) -> Vec<Key> {
         let keys = self.processes[at].disk.keys().filter_map(|key| Key::parse(key));
-        keys.filter(|key| !matches!(key, Key::Meta(_) | Key::Queue(_) | Key::Member(_))).collect()
+        let kept =
+            |key: &Key| matches!(key, Key::Meta(_) | Key::Queue(_) | Key::Member(_) | Key::Disk(_));
+        keys.filter(|key| !kept(key)).collect()
     }
 }
 

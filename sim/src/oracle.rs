@@ -216,10 +216,16 @@ impl Oracle {
     pub(crate) fn disk_lost(&mut self, now: u64, at: usize, look: Look<'_>) {
         self.disk_lost = Some(now);
         for (name, fate) in &mut self.fates {
-            if fate.confirmed.is_some() {
-                fate.kept_at.extend(look(&fate.subject(*name)).holders);
-                fate.kept_at.remove(&at);
-                fate.excused |= fate.kept_at.is_empty();
+            fate.lost_at(at, look(&fate.subject(*name)));
+        }
+    }
+
+    /// Some messages on a disk are damaged: what nobody else has is excused.
+    pub(crate) fn rots(&mut self, (now, at): (u64, usize), keys: &[MessageKey], look: Look<'_>) {
+        self.disk_lost = Some(now);
+        for name in keys.iter().filter_map(|key| self.rows.get(key)) {
+            if let Some(fate) = self.fates.get_mut(name) {
+                fate.lost_copy(at, &look(&fate.subject(*name)));
             }
         }
     }

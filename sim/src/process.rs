@@ -9,6 +9,7 @@ use gaggle_core::event::Event;
 use gaggle_core::now::{Mono, Now};
 
 use crate::disk::Disk;
+use crate::trouble::Illness;
 use crate::wall::WallClock;
 
 /// One of the nodes, be it down.
@@ -17,6 +18,11 @@ pub(crate) struct Process {
     /// Rises whenever the process starts or dies: what was meant for an earlier life is void.
     pub(crate) life: u64,
     pub(crate) disk: Disk,
+    pub(crate) illness: Illness,
+    /// When its last commit began.
+    pub(crate) commit_began: u64,
+    /// Whether its disk was lost before this run.
+    pub(crate) wiped: bool,
     /// Whom it wants to be connected to.
     pub(crate) wishes: BTreeSet<usize>,
     /// Whom it is dialling.
@@ -56,6 +62,9 @@ impl Process {
             node: None,
             life: 0,
             disk: Disk::default(),
+            illness: Illness::default(),
+            commit_began: 0,
+            wiped: false,
             wishes: BTreeSet::new(),
             dialling: BTreeSet::new(),
             wake_at: None,

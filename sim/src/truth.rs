@@ -15,6 +15,7 @@ use gaggle_client_core::{Confirmed, Failure, Settled};
 use gaggle_wire::{Label, NodeId, QueueId, Receipt};
 
 use crate::judge::Judge;
+use crate::options::node_id;
 use crate::oracle::{Fate, FullName, Seen, name_of, show};
 use crate::promises::Violation;
 
@@ -77,6 +78,22 @@ pub enum Told {
 struct Settling {
     due: u64,
     receipt: Receipt,
+}
+
+impl Truth {
+    /// A node has lost its disk: it counts its runs from the first again.
+    pub(crate) fn disk_lost(&mut self, at: usize) {
+        for (_, given) in self.given.values_mut() {
+            given.retain(|(_, by, ..)| *by != node_id(at));
+        }
+    }
+
+    /// A node has lost its copy of a message: it counts its deliveries from the first again.
+    pub(crate) fn copy_lost(&mut self, at: usize, name: FullName) {
+        for (_, given) in self.given.values_mut() {
+            given.retain(|(of, by, ..)| (*of, *by) != (name, node_id(at)));
+        }
+    }
 }
 
 impl Judge {

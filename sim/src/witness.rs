@@ -28,6 +28,9 @@ pub(crate) fn look(
     for (at, process) in processes.iter().enumerate() {
         if process.disk.keeps(key) {
             witness.holders.insert(at);
+            if process.disk.is_damaged(key) {
+                witness.damaged.insert(at);
+            }
         }
         let node = process.node.as_ref();
         if process.stop != Stop::No {

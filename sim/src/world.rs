@@ -72,6 +72,8 @@ pub(crate) enum Happening {
     Dial { from: usize, to: usize, life: u64 },
     /// A commit is done.
     Committed { at: usize, life: u64 },
+    /// The runtime of a node measures its disk.
+    Measure { at: usize, life: u64 },
     /// A node wanted to be woken.
     Wake { at: usize, life: u64 },
     /// A node stops for a moment, as it does again and again.
@@ -246,6 +248,7 @@ impl World {
             Happening::Idle { link, end, since } => self.idle(link, end, since),
             Happening::Dial { from, to, life } => self.dial(from, to, life),
             Happening::Committed { at, life } => self.committed(at, life),
+            Happening::Measure { at, life } => self.measure(at, life),
             Happening::Wake { at, life } => self.wake(at, life),
             Happening::Stall { at, life } => self.stall(at, life),
             Happening::Resume { at, life } => self.resume(at, life),
@@ -314,9 +317,7 @@ impl World {
         self.effects = effects;
         self.watch(at);
         if self.processes[at].disk.start() {
-            let life = self.processes[at].life;
-            let done = self.now + self.draw(self.options.commit);
-            self.at(done, Happening::Committed { at, life });
+            self.commit_begins(at);
         }
         self.plan_wake(at);
     }
@@ -382,15 +383,14 @@ impl World {
     }
 
     fn committed(&mut self, at: usize, life: u64) {
-        if self.processes[at].life != life {
+        if self.processes[at].life != life || self.commit_fails(at) {
             return;
         }
         for word in self.processes[at].disk.end() {
             self.speak(at, word);
         }
         if self.processes[at].life == life && self.processes[at].disk.start() {
-            let done = self.now + self.draw(self.options.commit);
-            self.at(done, Happening::Committed { at, life });
+            self.commit_begins(at);
         }
     }
 }

@@ -58,11 +58,21 @@ pub enum Goal {
     LinkBroken,
     /// A packet of gossip comes once more.
     Replayed,
+    /// A node whose disk was lost is given copies again.
+    WipedRefilled,
+    /// A copy that is damaged is found.
+    RotFound,
+    /// A damaged copy is replaced by another holder's.
+    RotRefilled,
+    /// A commit fails.
+    CommitFailed,
+    /// A commit finds no room.
+    DiskFull,
 }
 
 impl Goal {
     /// All, with what they are called.
-    pub const ALL: [(Self, &'static str); 19] = [
+    pub const ALL: [(Self, &'static str); 24] = [
         (Self::Takeover, "takeover"),
         (Self::YieldToReturned, "yield to a returned host"),
         (Self::CopyMadeUp, "copy made up to a returned host"),
@@ -82,6 +92,11 @@ impl Goal {
         (Self::Burst, "a burst of gossip"),
         (Self::LinkBroken, "link broken"),
         (Self::Replayed, "gossip replayed"),
+        (Self::WipedRefilled, "wiped node refilled"),
+        (Self::RotFound, "damaged copy found"),
+        (Self::RotRefilled, "damaged copy replaced"),
+        (Self::CommitFailed, "commit failed"),
+        (Self::DiskFull, "disk full"),
     ];
 }
 
@@ -112,6 +127,6 @@ mod tests {
     fn every_goal_is_in_the_table_once() {
         let all: BTreeSet<Goal> = Goal::ALL.iter().map(|(goal, _)| *goal).collect();
         assert_eq!(all.len(), Goal::ALL.len());
-        assert_eq!(all.last(), Some(&Goal::Replayed), "the last one of the enum");
+        assert_eq!(all.last(), Some(&Goal::DiskFull), "the last one of the enum");
     }
 }

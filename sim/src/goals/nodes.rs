@@ -18,6 +18,9 @@ impl World {
             {
                 Goal::YieldToReturned
             }
+            Envelope::MakeUp { items, .. } if self.processes[at].wiped && !items.is_empty() => {
+                Goal::WipedRefilled
+            }
             Envelope::MakeUp { items, .. } if self.is_back(at) && !items.is_empty() => {
                 Goal::CopyMadeUp
             }
@@ -73,9 +76,10 @@ impl World {
 }
 
 /// Counters of a node that tell of a goal.
-const COUNTED: [(&str, Goal); 4] = [
+const COUNTED: [(&str, Goal); 5] = [
     ("stamps_refused", Goal::ClockRefused),
     ("clock_sick_times", Goal::ClockSick),
+    ("copies_refilled", Goal::RotRefilled),
     ("stand_ins", Goal::StandIn),
     ("leases_expired", Goal::LeaseExpired),
 ];

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use gaggle_wire::{Label, Receipt};
 
 use super::{Delivered, FullName, Place};
-use crate::judge::Subject;
+use crate::judge::{Subject, Witness};
 
 /// What is known of one message.
 #[derive(Clone, Debug)]
@@ -34,6 +34,11 @@ pub struct Fate {
     pub kept_at: BTreeSet<usize>,
     /// When it was answered that a purge or the deletion of its queue has taken it.
     pub taken: Option<u64>,
+    /// Who has lost its copy or its disk at some time, and with it what was known of leases.
+    pub lost_by: BTreeSet<usize>,
+    /// Whether, after its deletion was confirmed, a disk was lost that may have had its tombstone,
+    /// and nobody that is up has it.
+    pub unburied: bool,
     /// Who had its tombstone when its deletion was confirmed.
     pub buried_at: BTreeSet<usize>,
 }
@@ -68,7 +73,26 @@ impl Fate {
             excused: false,
             kept_at: BTreeSet::new(),
             taken: None,
+            lost_by: BTreeSet::new(),
+            unburied: false,
             buried_at: BTreeSet::new(),
+        }
+    }
+
+    /// A node that may have it or its tombstone loses its disk.
+    pub(super) fn lost_at(&mut self, at: usize, mut witness: Witness) {
+        self.lost_copy(at, &witness);
+        witness.buriers.remove(&at);
+        self.unburied |= self.deleted.is_some() && witness.buriers.is_empty();
+    }
+
+    /// A node that may have it loses its copy.
+    pub(super) fn lost_copy(&mut self, at: usize, witness: &Witness) {
+        self.lost_by.insert(at);
+        if self.confirmed.is_some() {
+            self.kept_at.extend(witness.holders.difference(&witness.damaged));
+            self.kept_at.remove(&at);
+            self.excused |= self.kept_at.is_empty();
         }
     }
 

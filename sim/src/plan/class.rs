@@ -49,6 +49,16 @@ pub enum Class {
     Breaks,
     /// Packets of gossip come once more, at once or much later.
     Replays,
+    /// Disks are lost with all that is on them.
+    Wipes,
+    /// Messages on disks are damaged.
+    Rot,
+    /// Commits fail.
+    FailedCommits,
+    /// Disks are full for a while.
+    FullDisks,
+    /// Disks are slow for a while.
+    SlowDisks,
 }
 
 impl Class {
@@ -58,7 +68,7 @@ impl Class {
     }
 
     /// Those that are drawn from a generator of their own, with the same chance.
-    pub(crate) const OWN: [(Self, u32); 10] = [
+    pub(crate) const OWN: [(Self, u32); 15] = [
         (Self::Clocks, 12),
         (Self::Recovery, 12),
         (Self::FastRestarts, 12),
@@ -69,6 +79,11 @@ impl Class {
         (Self::Clogs, 12),
         (Self::Breaks, 12),
         (Self::Replays, 12),
+        (Self::Wipes, 10),
+        (Self::Rot, 10),
+        (Self::FailedCommits, 12),
+        (Self::FullDisks, 10),
+        (Self::SlowDisks, 10),
     ];
 
     /// Those that are drawn one after the other, with the chance (of a hundred) that a run has it.

@@ -44,6 +44,45 @@ pub enum Deed {
         /// Which.
         node: u64,
     },
+    /// A process is killed, and all on its disk is lost.
+    Wipe {
+        /// Which.
+        node: u64,
+    },
+    /// Some messages on a disk are damaged.
+    Rot {
+        /// Whose.
+        node: u64,
+        /// About so many of a thousand.
+        of_thousand: u32,
+    },
+    /// The next commit of a node fails, and its store is opened anew.
+    FailCommit {
+        /// Whose.
+        node: u64,
+    },
+    /// There is no room on a disk any more.
+    FillDisk {
+        /// Whose.
+        node: u64,
+    },
+    /// There is room again.
+    FreeDisk {
+        /// Whose.
+        node: u64,
+    },
+    /// Commits of a node take long.
+    SlowDisk {
+        /// Whose.
+        node: u64,
+        /// How long at most, in milliseconds.
+        ms: u64,
+    },
+    /// Commits of a node take what they took.
+    QuickDisk {
+        /// Whose.
+        node: u64,
+    },
     /// A process gets next to no time: it stops again and again.
     SlowDown {
         /// Which.
@@ -171,6 +210,11 @@ impl Deed {
         match self {
             Self::Crash { .. }
             | Self::KillAtWrite { .. }
+            | Self::Wipe { .. }
+            | Self::Rot { .. }
+            | Self::FailCommit { .. }
+            | Self::FillDisk { .. }
+            | Self::SlowDisk { .. }
             | Self::Pause { .. }
             | Self::SlowDown { .. }
             | Self::StepClock { .. }
@@ -186,6 +230,8 @@ impl Deed {
             | Self::BreakClient { .. } => true,
             Self::Start { .. }
             | Self::Stop { .. }
+            | Self::FreeDisk { .. }
+            | Self::QuickDisk { .. }
             | Self::RightClock { .. }
             | Self::Heal { .. }
             | Self::HealAll
@@ -200,6 +246,13 @@ impl Deed {
             | Self::Start { node }
             | Self::KillAtWrite { node, .. }
             | Self::Stop { node }
+            | Self::Wipe { node }
+            | Self::Rot { node, .. }
+            | Self::FailCommit { node }
+            | Self::FillDisk { node }
+            | Self::FreeDisk { node }
+            | Self::SlowDisk { node, .. }
+            | Self::QuickDisk { node }
             | Self::Pause { node, .. }
             | Self::SlowDown { node, .. }
             | Self::StepClock { node, .. }
@@ -227,6 +280,13 @@ impl Deed {
             | Self::Start { .. }
             | Self::KillAtWrite { .. }
             | Self::Stop { .. }
+            | Self::Wipe { .. }
+            | Self::Rot { .. }
+            | Self::FailCommit { .. }
+            | Self::FillDisk { .. }
+            | Self::FreeDisk { .. }
+            | Self::SlowDisk { .. }
+            | Self::QuickDisk { .. }
             | Self::Pause { .. }
             | Self::SlowDown { .. }
             | Self::StepClock { .. }

@@ -48,6 +48,18 @@ impl Draw {
                     [100, 5000, 60_000][self.rng.random_range(0..3)] * MS;
             }
             Class::Clogs => self.often((200, 4000), Self::clog),
+            Class::Wipes if self.plan.founders > 2 => {
+                let victim = self.node();
+                self.often((3000, 12_000), |draw, at| draw.wipe(victim, at));
+            }
+            Class::Wipes => {}
+            Class::Rot => self.often((500, 8000), Self::rot),
+            Class::FailedCommits => self.often((100, 4000), |draw, at| {
+                let node = draw.node();
+                draw.add(at, Deed::FailCommit { node });
+            }),
+            Class::FullDisks => self.often((1000, 8000), Self::fill),
+            Class::SlowDisks => self.often((1000, 8000), Self::slow_disk),
             Class::Breaks => self.often((100, 4000), Self::break_one),
             _ => unreachable!("it is drawn from the first generator"),
         }
@@ -138,6 +150,34 @@ impl Draw {
         } else if let Some(other) = self.other(node) {
             self.add(at, Deed::BreakLink { a: node, b: other });
         }
+    }
+
+    /// A disk is lost. That of one node only: the others have the queue, and what is confirmed.
+    fn wipe(&mut self, node: u64, at: u64) {
+        let down = self.short_or_long((20, 400), (800, 6000));
+        self.add(at, Deed::Wipe { node });
+        self.add(at + down, Deed::Start { node });
+    }
+
+    fn rot(&mut self, at: u64) {
+        let of_thousand = [10, 200, 1000][self.rng.random_range(0..3)];
+        let node = self.node();
+        self.add(at, Deed::Rot { node, of_thousand });
+    }
+
+    fn fill(&mut self, at: u64) {
+        let node = self.node();
+        let lasts = self.short_or_long((20, 800), (800, 6000));
+        self.add(at, Deed::FillDisk { node });
+        self.add(at + lasts, Deed::FreeDisk { node });
+    }
+
+    fn slow_disk(&mut self, at: u64) {
+        let node = self.node();
+        let ms = [20, 100, 300][self.rng.random_range(0..3)];
+        let lasts = self.short_or_long((100, 2000), (2000, 8000));
+        self.add(at, Deed::SlowDisk { node, ms });
+        self.add(at + lasts, Deed::QuickDisk { node });
     }
 
     fn stop(&mut self, at: u64) {

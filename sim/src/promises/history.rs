@@ -130,6 +130,14 @@ impl History {
         self
     }
 
+    /// The weather is fair again.
+    pub(super) fn recovers(&mut self) -> &mut Self {
+        for now in [self.now, self.now + 3000 * MS] {
+            self.judge.weather.looks(now, true);
+        }
+        self
+    }
+
     pub(super) fn leaves(&mut self, node: usize) -> &mut Self {
         self.witness.leaving.insert(node);
         self

@@ -3,13 +3,14 @@
 //! A second delivery is judged against every earlier one. An earlier one explains nothing when it
 //! still hides its message, and either nothing has failed since it came, or both are of one run
 //! of one custodian that gave the first to a client of its own: it knows its own leases in any
-//! weather.
+//! weather. Unless it has lost its copy, which comes anew from another holder, or its whole disk:
+//! its runs are then counted from the first again.
 //!
 //! What this file does not do: a delivery that crossed the end of its stream is none.
 
 use crate::judge::Scene;
-use crate::options::node_id;
-use crate::oracle::{Delivered, Fact, Seen, show};
+use crate::options::{node_id, place};
+use crate::oracle::{Delivered, Fact, Fate, Seen, show};
 
 pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
     let Fact::Delivered(delivered) = fact else { return None };
@@ -17,7 +18,7 @@ pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
         return None;
     }
     let fate = scene.oracle.fate(&delivered.name)?;
-    let first = fate.deliveries.iter().find(|seen| contradicts(scene, seen, delivered))?;
+    let first = fate.deliveries.iter().find(|seen| contradicts(scene, fate, seen, delivered))?;
     Some(format!(
         "{} was delivered at {:.6} by {} as {} and is delivered by {} as {}",
         show(delivered.name),
@@ -29,7 +30,7 @@ pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
     ))
 }
 
-fn contradicts(scene: &Scene<'_>, seen: &Seen, delivered: &Delivered) -> bool {
+fn contradicts(scene: &Scene<'_>, fate: &Fate, seen: &Seen, delivered: &Delivered) -> bool {
     let comes = Seen::new(delivered);
     // What comes now may have been handed out before, and was on its way for longer.
     let (first, second) = if seen.at <= comes.at { (seen, &comes) } else { (&comes, seen) };
@@ -42,7 +43,8 @@ fn contradicts(scene: &Scene<'_>, seen: &Seen, delivered: &Delivered) -> bool {
         return false;
     }
     let fair = scene.weather.fair_since().is_some_and(|since| since <= first.at);
-    fair || one_run && node_id(first.place.node) == was.custodian
+    let forgot = fate.lost_by.contains(&place(was.custodian));
+    fair || one_run && !forgot && node_id(first.place.node) == was.custodian
 }
 
 #[cfg(test)]
@@ -106,6 +108,16 @@ mod tests {
         let mut history = History::fair();
         history.consumes(A).reconnects().consumes(A).sends(A, 1).delivers(A, 1);
         history.loses_older_connection(A).delivers(B, 1);
+        history.breaks(3);
+    }
+
+    #[test]
+    fn in_a_storm_who_has_lost_its_disk_knows_no_leases() {
+        let mut history = History::fair();
+        history.sends(A, 1).delivers(A, 1).loses_disk(0).delivers(B, 1);
+        history.breaks_nothing();
+        let mut history = History::fair();
+        history.sends(A, 1).delivers(A, 1).loses_disk(1).delivers(B, 1);
         history.breaks(3);
     }
 

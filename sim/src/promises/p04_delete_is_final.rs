@@ -5,7 +5,8 @@
 //! had the tombstone itself, or was in an undisturbed session for that long with a host that has
 //! had it since the delete was confirmed.
 //!
-//! Known not to hold: with `at_least` 1 a message that two sides of a cut accepted comes back to
+//! What nobody has the tombstone of any more, because disks were lost, may come back. Known not to
+//! hold: with `at_least` 1 a message that two sides of a cut accepted comes back to
 //! the side that deleted it when the cut outlasts the resend window, for then nobody has its
 //! tombstone any more. It is excused only where that can be seen.
 
@@ -21,7 +22,7 @@ pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
     let fair = scene.weather.fair_since().is_some_and(|since| since + TOLD < delivered.at);
     let (name, at) = (show(delivered.name), deleted as f64 / 1e9);
     let by = delivered.label.receipt.custodian;
-    if told && fair && !forgotten(scene, delivered, fate) {
+    if told && fair && !fate.unburied && !forgotten(scene, delivered, fate) {
         return Some(format!("{name}, deleted at {at:.6}, is delivered by {by}"));
     }
     let teller = teller(scene, delivered, fate)?;
@@ -129,6 +130,16 @@ mod tests {
         history.buried([0]).near([0]);
         deleted(&mut history, 500).disturbed().restarts().delivers(B, 1);
         history.breaks(4);
+    }
+
+    #[test]
+    fn what_nobody_has_the_tombstone_of_because_a_disk_was_lost_may_come_back() {
+        for (buried, broken) in [(vec![0], false), (vec![0, 2], true)] {
+            let mut history = History::fair();
+            history.buried(buried);
+            deleted(&mut history, 100).loses_disk(0).recovers().after_ms(30_000).delivers(B, 1);
+            if broken { history.breaks(4) } else { history.breaks_nothing() }
+        }
     }
 
     #[test]

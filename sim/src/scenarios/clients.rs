@@ -43,7 +43,7 @@ fn deleted(world: &World) -> usize {
 #[test]
 fn sends_under_way_to_a_node_that_is_killed_are_confirmed_by_another_within_tens_of_ms() {
     for node in 0..3 {
-        let mut world = formed(3, 61 + node as u64);
+        let mut world = formed(3, 1000 + node as u64);
         create(&mut world, one_partition());
         let producer = world.producer(steady(400), &Traits::default());
         world.run(SECOND);

@@ -94,6 +94,7 @@ pub(crate) fn keys() -> Vec<Vec<u8>> {
         Key::Message(KEY),
         Key::Deliveries(KEY),
         Key::Due(queue, 3, 77, STAMP),
+        Key::Disk(NodeId(9)),
     ];
     keys.iter().map(Key::encode).collect()
 }

@@ -9,6 +9,7 @@
 //!  5   message    | queue id 20 | partition 2 | stamp 20 |
 //!  5   deliveries | queue id 20 | partition 2 | stamp 20 | 1 |
 //!  6   due        | queue id 20 | partition 2 | due 8 | stamp 20 |
+//!  7   disk       | node 8 |
 //!  ^ one byte of kind; all numbers big-endian
 //! ```
 //!
@@ -37,6 +38,8 @@ pub enum Key {
     Deliveries(MessageKey),
     /// A delayed message, by the time it is due in milliseconds since 1970.
     Due(QueueId, u16, u64, Stamp),
+    /// With which disk a node was met last.
+    Disk(NodeId),
 }
 
 /// Where a message lies.
@@ -67,6 +70,7 @@ const TOMBSTONES: u8 = 3;
 const SETTLED: u8 = 4;
 const MESSAGE: u8 = 5;
 const DUE: u8 = 6;
+const DISK: u8 = 7;
 
 /// Kinds whose rows belong to one queue and go with it.
 const QUEUE_KINDS: [u8; 4] = [TOMBSTONES, SETTLED, MESSAGE, DUE];
@@ -98,6 +102,7 @@ impl Key {
                 let tail = [&due.to_be_bytes()[..], &stamp.to_bytes()].concat();
                 in_partition(DUE, *queue, *partition, &tail)
             }
+            Self::Disk(node) => [&[DISK][..], &node.0.to_be_bytes()].concat(),
         }
     }
 
@@ -112,6 +117,7 @@ impl Key {
                 .map(Self::Meta),
             QUEUE => Some(Self::Queue(QueueId(Stamp::from_bytes(rest.try_into().ok()?)))),
             MEMBER => Some(Self::Member(NodeId(u64::from_be_bytes(rest.try_into().ok()?)))),
+            DISK => Some(Self::Disk(NodeId(u64::from_be_bytes(rest.try_into().ok()?)))),
             TOMBSTONES => {
                 let (queue, partition, rest) = partition_of(rest)?;
                 let block = u64::from_be_bytes(rest.try_into().ok()?);
@@ -243,6 +249,7 @@ mod tests {
             Key::Message(message),
             Key::Deliveries(message),
             Key::Due(QUEUE_ID, 3, 77, STAMP),
+            Key::Disk(NodeId(9)),
         ];
         for key in &keys {
             assert_eq!(Key::parse(&key.encode()).as_ref(), Some(key));

@@ -50,9 +50,15 @@ impl Node {
         let profile = Profile { zone, client_address, ready: false, slow: false };
         self.membership.learn(peer, hello.boot, profile, &mut out);
         self.membership_said(now, out, effects);
-        if self.sessions.start(link, peer, hello.boot, hello.store) == Disk::Another {
+        let disk = self.sessions.start(link, peer, hello.boot, hello.store);
+        if disk == Disk::Another {
             self.count("disks_replaced");
             self.burials.forget_node(peer);
+            self.trust_copies(peer, effects);
+        }
+        if disk != Disk::Same {
+            let key = Key::Disk(peer).encode();
+            effects.write(Write::Put { key, value: record::encode(&hello.store) });
         }
         self.open_session(now, peer, effects);
         self.custody_changed(now, effects);
@@ -71,6 +77,23 @@ impl Node {
             self.say(peer, Envelope::Want { queue, wanted: Wanted::Yes }, effects);
         }
         self.say(peer, self.clock_told(now), effects);
+    }
+
+    /// A host has lost its disk, and nobody can say any more whether it had a copy when a send was
+    /// confirmed. So whatever it should have had and this node holds counts as confirmed (P1).
+    fn trust_copies(&mut self, peer: NodeId, effects: &mut Effects) {
+        let ids: Vec<_> = self.partitions.keys().copied().collect();
+        for id in ids {
+            let partition = self.partitions.get_mut(&id).expect("it was listed");
+            for (process, numbers) in partition.lists.held_for(peer) {
+                partition.known.settle(process, &numbers);
+            }
+            if partition.passed_over {
+                partition.close_window();
+                self.reception.touch(id.0);
+            }
+            self.write_settled(id, effects);
+        }
     }
 
     pub(super) fn push_tombstones(

@@ -42,7 +42,7 @@ impl Node {
         let rule = self.rule(now, id.0);
         let (stored, last) = self.stored(rows, end);
         let (mut batches, mut items, mut bytes) = (Vec::new(), Vec::new(), 0);
-        for StoredRow { key, message, deliveries } in stored {
+        for StoredRow { key, message, .. } in stored {
             let Some(partition) = self.partitions.get(&id) else { break };
             let MessageRecord { label, accepted, .. } = message;
             let process = key.stamp.process;

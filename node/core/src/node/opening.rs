@@ -51,6 +51,7 @@ struct Opened {
     store: u128,
     table: Table,
     members: Vec<(NodeId, SocketAddr)>,
+    disks: BTreeMap<NodeId, u128>,
     burials: Burials,
     settled: BTreeMap<PartitionId, BTreeMap<ProcessId, SettledRecord>>,
     partitions: BTreeMap<PartitionId, Partition>,
@@ -81,6 +82,9 @@ impl Opened {
                 let address = record::decode(value).map_err(|_| bad())?;
                 self.members.push((node, address));
                 self.written.insert(node, value.clone());
+            }
+            Key::Disk(node) => {
+                self.disks.insert(node, record::decode(value).map_err(|_| bad())?);
             }
             Key::Tombstones(_, _, block) if block > BLOCK_MAX => return Err(bad()),
             Key::Tombstones(queue, partition, block) => {
@@ -174,7 +178,7 @@ impl Node {
             clock: Clock::new(process, opened.ceiling, now.wall, drift, step),
             timers: Timers::default(),
             membership: Membership::new(swim, me, foca_seed, contacts),
-            sessions: Sessions::new(config.node, awaited),
+            sessions: Sessions::new(config.node, awaited, opened.disks),
             table: opened.table,
             partitions: opened.partitions,
             sends: Sends::default(),

@@ -62,7 +62,7 @@ pub(crate) struct Sessions {
     met: BTreeSet<NodeId>,
     /// Remembered members that this node waits for before it hands out anything.
     awaited: BTreeSet<NodeId>,
-    /// Last known disk of each node.
+    /// Last known disk of each node, over restarts.
     stores: BTreeMap<NodeId, u128>,
     /// Rises whenever what may be handed out may have changed.
     epoch: u64,
@@ -71,14 +71,20 @@ pub(crate) struct Sessions {
 /// Whether a node has the disk it had when it was met last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disk {
-    /// The same one, or the node is met for the first time.
+    /// The node is met for the first time.
+    First,
+    /// The same one.
     Same,
     /// Another one: nothing that was known of its copies and tombstones holds.
     Another,
 }
 
 impl Sessions {
-    pub(crate) fn new(me: NodeId, awaited: impl IntoIterator<Item = NodeId>) -> Self {
+    pub(crate) fn new(
+        me: NodeId,
+        awaited: impl IntoIterator<Item = NodeId>,
+        stores: BTreeMap<NodeId, u128>,
+    ) -> Self {
         Self {
             me,
             sessions: BTreeMap::new(),
@@ -86,7 +92,7 @@ impl Sessions {
             unmet: BTreeMap::new(),
             met: BTreeSet::new(),
             awaited: awaited.into_iter().filter(|node| *node != me).collect(),
-            stores: BTreeMap::new(),
+            stores,
             epoch: 1,
         }
     }
@@ -118,8 +124,9 @@ impl Sessions {
         self.met.insert(peer);
         self.epoch += 1;
         match self.stores.insert(peer, store) {
-            Some(before) if before != store => Disk::Another,
-            _ => Disk::Same,
+            None => Disk::First,
+            Some(before) if before == store => Disk::Same,
+            Some(_) => Disk::Another,
         }
     }
 
@@ -221,7 +228,7 @@ mod tests {
     const C: NodeId = NodeId(3);
 
     fn met(me: NodeId, peers: &[NodeId]) -> Sessions {
-        let mut sessions = Sessions::new(me, []);
+        let mut sessions = Sessions::new(me, [], BTreeMap::new());
         for peer in peers {
             sessions.start(LinkId(peer.0), *peer, 1, 1);
             sessions.with_mut(*peer).unwrap().marked = true;
@@ -274,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_started_node_waits_for_those_it_remembers() {
-        let mut sessions = Sessions::new(B, [A, B]);
+        let mut sessions = Sessions::new(B, [A, B], BTreeMap::new());
         assert!(!sessions.may_serve(&[B]));
         sessions.stop_waiting(Mono(1));
         assert!(sessions.may_serve(&[B]));

@@ -1,0 +1,214 @@
+//! Disks that are not well: commits that fail or take long, no room, rows that rot, all that is
+//! lost.
+//!
+//! A commit that fails may have been made all the same. Its process says nothing any more, and is
+//! opened anew on what is durable, as the driver of a node does it. Without room it cannot be, and
+//! is tried again. What this file does not do: rows and commits that go well are in `disk.rs`.
+
+use gaggle_core::effect::{Contents, Effect};
+use gaggle_core::envelope::{Envelope, delivery_message};
+use gaggle_core::event::{Event, Surroundings};
+use gaggle_core::ledger::MessageKey;
+use gaggle_wire::Response;
+use rand::RngExt;
+
+use crate::carrier::Goodbye;
+use crate::disk::LastCommit;
+use crate::goals::Goal;
+use crate::judge::Subject;
+use crate::options::node_id;
+use crate::witness::look;
+use crate::world::{Happening, World};
+
+/// What is wrong with a disk.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Illness {
+    /// The commit that ends next fails.
+    fails: bool,
+    /// There is no room.
+    full: bool,
+    /// How long a commit takes at most, if that is long, in nanoseconds.
+    slow: Option<u64>,
+}
+
+impl World {
+    /// The next commit of a node fails.
+    pub(crate) fn fail_commit(&mut self, at: usize) {
+        self.processes[at].illness.fails = true;
+    }
+
+    /// There is no room on the disk of a node any more.
+    pub(crate) fn fill_disk(&mut self, at: usize) {
+        self.report.line(self.now, format_args!("disk of {} is full", at + 1));
+        self.processes[at].illness.full = true;
+    }
+
+    /// There is room again.
+    pub(crate) fn free_disk(&mut self, at: usize) {
+        if std::mem::take(&mut self.processes[at].illness.full) {
+            self.report.line(self.now, format_args!("disk of {} has room", at + 1));
+        }
+    }
+
+    /// Commits of a node take so long at most, from now on.
+    pub(crate) fn slow_disk(&mut self, at: usize, nanos: u64) {
+        self.report.line(self.now, format_args!("disk of {} is slow", at + 1));
+        self.judge.weather.disturb();
+        self.processes[at].illness.slow = Some(nanos);
+        let life = self.processes[at].life;
+        self.at(self.now + MEASURE_EVERY, Happening::Measure { at, life });
+    }
+
+    /// Commits of a node take what they took.
+    pub(crate) fn quick_disk(&mut self, at: usize) {
+        if self.processes[at].illness.slow.take().is_some() {
+            self.report.line(self.now, format_args!("disk of {} is quick", at + 1));
+            self.judge.weather.disturb();
+        }
+    }
+
+    /// Nothing is wrong with any disk.
+    pub(crate) fn mend_disks(&mut self) {
+        for at in 0..self.processes.len() {
+            self.processes[at].illness.fails = false;
+            self.free_disk(at);
+            self.quick_disk(at);
+        }
+    }
+
+    /// Whether a node cannot be opened: there is no room for what it writes first.
+    pub(crate) fn is_full(&self, at: usize) -> bool {
+        self.processes[at].illness.full
+    }
+
+    /// Whether the disk of a node is as quick as it should be.
+    pub(crate) fn is_quick(&self, at: usize) -> bool {
+        self.processes[at].illness.slow.is_none()
+    }
+
+    /// A commit begins.
+    pub(crate) fn commit_begins(&mut self, at: usize) {
+        let takes = match self.processes[at].illness.slow {
+            None => self.draw(self.options.commit),
+            Some(most) => self.draw((self.options.commit.0, most.max(self.options.commit.1))),
+        };
+        self.processes[at].commit_began = self.now;
+        let life = self.processes[at].life;
+        self.at(self.now + takes, Happening::Committed { at, life });
+    }
+
+    /// A commit ends; whether it fails, and its process with it.
+    pub(crate) fn commit_fails(&mut self, at: usize) -> bool {
+        let Illness { fails, full, .. } = self.processes[at].illness;
+        if !fails && !full {
+            return false;
+        }
+        self.processes[at].illness.fails = false;
+        self.judge.goals.note(if full { Goal::DiskFull } else { Goal::CommitFailed });
+        let made = if fails && self.rng.random() { LastCommit::Made } else { LastCommit::Lost };
+        self.report.line(self.now, format_args!("commit of {} fails {made:?}", at + 1));
+        self.judge.weather.disturb();
+        self.processes[at].disk.crash(made);
+        self.end_process(at, Goodbye::Said);
+        self.start_soon(at);
+        true
+    }
+
+    /// A node that cannot be opened, or has just lost its store, is opened in a moment.
+    pub(crate) fn start_soon(&mut self, at: usize) {
+        let soon = self.now + self.draw(REOPEN);
+        self.at(soon, Happening::Start { at });
+    }
+
+    /// What the runtime of a node measures of its disk, as long as that is slow.
+    pub(crate) fn measure(&mut self, at: usize, life: u64) {
+        let process = &self.processes[at];
+        if process.life != life {
+            return;
+        }
+        let running =
+            if process.disk.is_committing() { self.now - process.commit_began } else { 0 };
+        let slow = process.illness.slow;
+        let measured = Surroundings {
+            commit_running_ms: running / MS,
+            commit_p99_ms: slow.unwrap_or(0) / MS,
+            ..Surroundings::default()
+        };
+        self.feed(at, Event::Measured(measured));
+        if slow.is_some() {
+            self.at(self.now + MEASURE_EVERY, Happening::Measure { at, life });
+        }
+    }
+
+    /// Messages on a disk are damaged, about so many of a thousand. A node finds out when it reads
+    /// them. (Rows that vanish while the rest stays are none of what a store does that
+    /// checks its pages; scenarios take some away all the same.)
+    pub(crate) fn rot(&mut self, at: usize, of_thousand: u32) {
+        let mut keys = self.processes[at].disk.stored();
+        keys.retain(|_| self.rng.random_range(0..1000) < of_thousand);
+        if keys.is_empty() {
+            return;
+        }
+        self.report.line(self.now, format_args!("rot {} {}", at + 1, keys.len()));
+        let Self { now, judge, processes, network, .. } = self;
+        let seen = |subject: &Subject| look(*now, (&processes[..], &*network), subject);
+        judge.rots(*now, at, &keys, &seen);
+        self.processes[at].disk.rot(&keys);
+    }
+
+    /// Whatever a word carries is read now: what cannot be read back is left out of it, and its
+    /// node hears of it.
+    pub(crate) fn readable(&mut self, at: usize, word: &mut Effect) {
+        let process = &self.processes[at];
+        if process.disk.is_sound() {
+            return;
+        }
+        let mut lost = Vec::new();
+        let mut is_whole = |key: MessageKey| {
+            let whole = !process.disk.is_damaged(key);
+            lost.extend((!whole).then_some(key));
+            whole
+        };
+        match word {
+            Effect::Answer { response: Response::Deliveries { deliveries }, .. } => {
+                let own = node_id(at);
+                deliveries.retain(|delivery| {
+                    delivery.receipt.custodian != own || is_whole(delivery_message(delivery).0)
+                });
+            }
+            Effect::Send { envelope: Envelope::Grant { deliveries, .. }, .. }
+            | Effect::Send { envelope: Envelope::Peeked { deliveries, .. }, .. } => {
+                deliveries.retain(|delivery| is_whole(delivery_message(delivery).0));
+            }
+            Effect::Send { envelope: Envelope::MakeUp { queue, partition, items, .. }, .. } => {
+                let (queue, partition) = (*queue, *partition);
+                items.retain(|item| {
+                    is_whole(MessageKey { queue, partition, stamp: item.label.stamp })
+                });
+            }
+            Effect::Load { from, to, limit, contents: Contents::Checked, .. } => {
+                let (rows, _) = process.disk.read(from, to, *limit);
+                let keys = rows.iter().filter_map(|row| MessageKey::parse(&row.key));
+                for key in keys {
+                    is_whole(key);
+                }
+            }
+            _ => {}
+        }
+        let life = process.life;
+        // What a page names comes behind its rows.
+        let heard = if matches!(word, Effect::Load { .. }) { self.options.read.1 + 1 } else { 0 };
+        for key in lost {
+            self.judge.goals.note(Goal::RotFound);
+            self.judge.copy_lost(at, key);
+            let event = Event::BodyLost(key);
+            self.at(self.now + heard, Happening::Event { at, life, event });
+        }
+    }
+}
+
+/// How often a runtime measures.
+const MEASURE_EVERY: u64 = 1_000_000_000;
+/// After what time a store that failed is opened anew.
+const REOPEN: (u64, u64) = (1_000_000, 300_000_000);
+const MS: u64 = 1_000_000;
