@@ -32,8 +32,7 @@ pub mod planted;
 mod process;
 pub mod promises;
 pub mod report;
-#[cfg(test)]
-mod scenarios;
+pub mod scenarios;
 pub mod shrink;
 pub mod storm;
 pub mod swarm;

@@ -9,7 +9,7 @@ use gaggle_sim::goals::Goal;
 use gaggle_sim::plan::{self, Plan};
 use gaggle_sim::planted::{self, hunt::Hunt, trial};
 use gaggle_sim::storm::{self, Outcome};
-use gaggle_sim::{Detail, shrink, swarm::Swarm};
+use gaggle_sim::{Detail, scenarios, shrink, swarm::Swarm};
 
 /// The simulator of Gaggle: whole clusters in virtual time, from one seed.
 #[derive(Parser)]
@@ -75,6 +75,11 @@ enum Command {
         #[arg(long)]
         jobs: Option<usize>,
     },
+    /// Runs a scenario, or lists them all.
+    Scenario {
+        /// Its name.
+        name: Option<String>,
+    },
     /// Runs a plan from a file.
     Replay {
         /// The plan.
@@ -115,6 +120,11 @@ fn main() -> ExitCode {
             first(&Hunt { from, to, jobs: threads(jobs), besides })
         }
         Command::Planted { name, seeds, jobs } => plant(name.as_deref(), seeds, threads(jobs)),
+        Command::Scenario { name: Some(name) } => scenario(&name),
+        Command::Scenario { name: None } => {
+            scenarios::all().for_each(|scenario| println!("{}", scenario.name));
+            ExitCode::SUCCESS
+        }
         Command::Replay { file, report } => match Plan::load(&file) {
             Ok(plan) => run(&plan, report, &format!("replay {}", file.display())),
             Err(error) => failed(&error),
@@ -176,6 +186,25 @@ fn swarm(seeds: Option<u64>, from: Option<u64>, jobs: Option<usize>) -> ExitCode
         Goal::ALL.len(),
     );
     if totals.failed == 0 && missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn scenario(name: &str) -> ExitCode {
+    let Some(scenario) = scenarios::all().find(|scenario| scenario.name == name) else {
+        return failed(&format!("there is no scenario {name}"));
+    };
+    match scenario.run() {
+        Ok(()) => {
+            println!("passed");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            println!("FAILED {}: {}", failure.promise, failure.why);
+            println!(
+                "again: GAGGLE_SIM_REPORT=1 cargo run --release -p gaggle-sim -- scenario {name}"
+            );
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn first(hunt: &Hunt) -> ExitCode {

@@ -71,6 +71,19 @@ mod tests {
         }
     }
 
+    /// Each once failed; its first lines say how.
+    #[test]
+    fn every_kept_plan_passes() {
+        let plans = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/plans")).unwrap();
+        let paths: Vec<PathBuf> = plans.map(|entry| entry.unwrap().path()).collect();
+        assert!(!paths.is_empty());
+        for path in paths {
+            let plan = Plan::load(&path).unwrap_or_else(|error| panic!("{error}"));
+            let failure = crate::storm::run(&plan, crate::Detail::Off).failure;
+            assert!(failure.is_none(), "{}: {failure:?}", path.display());
+        }
+    }
+
     #[test]
     fn a_word_that_no_plan_has_is_refused() {
         let text = draw(1).to_toml().replace("storm_ms", "strom_ms");

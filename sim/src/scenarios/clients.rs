@@ -40,7 +40,6 @@ fn deleted(world: &World) -> usize {
     world.judge.oracle.fates().filter(|(_, fate)| fate.deleted.is_some()).count()
 }
 
-#[test]
 fn sends_under_way_to_a_node_that_is_killed_are_confirmed_by_another_within_tens_of_ms() {
     for node in 0..3 {
         let mut world = formed(3, 1000 + node as u64);
@@ -58,7 +57,6 @@ fn sends_under_way_to_a_node_that_is_killed_are_confirmed_by_another_within_tens
     }
 }
 
-#[test]
 fn a_send_whose_outcome_is_unknown_is_sent_again_with_its_id_and_stored_once() {
     let mut world = formed(3, 64);
     create(&mut world, one_partition());
@@ -81,7 +79,6 @@ fn a_send_whose_outcome_is_unknown_is_sent_again_with_its_id_and_stored_once() {
     assert_eq!(world.judge.oracle.duplicates(), 0, "P3");
 }
 
-#[test]
 fn a_consumer_whose_connection_breaks_goes_on_at_another_node() {
     let mut world = formed(3, 65);
     create(&mut world, one_partition());
@@ -103,7 +100,6 @@ fn a_consumer_whose_connection_breaks_goes_on_at_another_node() {
     assert_eq!([0, 1, 2].map(|at| world.stored(at)), [0; 3]);
 }
 
-#[test]
 fn a_consumer_whose_node_is_cut_off_from_it_goes_on_at_another_node() {
     let mut world = formed(3, 66);
     create(&mut world, one_partition());
@@ -123,7 +119,6 @@ fn a_consumer_whose_node_is_cut_off_from_it_goes_on_at_another_node() {
     assert!(world.run_until(60 * SECOND, |world| deleted(world) == 3000), "P1, P10");
 }
 
-#[test]
 fn leases_are_kept_while_work_goes_on_and_nothing_comes_twice() {
     for (keeps, twice) in [(1000, false), (0, true)] {
         let mut world = formed(3, 67);
@@ -141,7 +136,6 @@ fn leases_are_kept_while_work_goes_on_and_nothing_comes_twice() {
     }
 }
 
-#[test]
 fn a_node_that_stops_hands_its_clients_to_others_at_once() {
     for node in 0..3 {
         let mut world = formed(3, 68 + node as u64);
@@ -161,3 +155,12 @@ fn a_node_that_stops_hands_its_clients_to_others_at_once() {
         assert!(world.run_until(60 * SECOND, |world| deleted(world) == 1200), "P1, P10");
     }
 }
+
+scenarios![
+    sends_under_way_to_a_node_that_is_killed_are_confirmed_by_another_within_tens_of_ms,
+    a_send_whose_outcome_is_unknown_is_sent_again_with_its_id_and_stored_once,
+    a_consumer_whose_connection_breaks_goes_on_at_another_node,
+    a_consumer_whose_node_is_cut_off_from_it_goes_on_at_another_node,
+    leases_are_kept_while_work_goes_on_and_nothing_comes_twice,
+    a_node_that_stops_hands_its_clients_to_others_at_once,
+];

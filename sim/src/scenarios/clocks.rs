@@ -20,7 +20,6 @@ fn off_by(nanos: i64, seed: u64) -> World {
     world
 }
 
-#[test]
 fn a_node_whose_clock_is_wrong_goes_on_accepting_and_moves_no_other_clock() {
     for (hours, seed) in [(8, 71), (-8, 72)] {
         let mut world = off_by(hours * HOUR, seed);
@@ -33,7 +32,6 @@ fn a_node_whose_clock_is_wrong_goes_on_accepting_and_moves_no_other_clock() {
     }
 }
 
-#[test]
 fn a_producer_whose_clock_is_ahead_is_told_so_by_nodes_that_agree() {
     let mut world = formed(3, 73);
     let queue = create(&mut world, one_partition());
@@ -45,7 +43,6 @@ fn a_producer_whose_clock_is_ahead_is_told_so_by_nodes_that_agree() {
     assert!(ahead, "P14: {refused:?}");
 }
 
-#[test]
 fn a_clock_that_jumps_days_ahead_expires_nothing() {
     let mut world = formed(3, 71);
     let queue = create(&mut world, one_partition());
@@ -68,7 +65,6 @@ fn a_clock_that_jumps_days_ahead_expires_nothing() {
     assert_eq!(drained(&mut world, 1), (1..=20).collect::<Vec<_>>(), "P14: none was expired");
 }
 
-#[test]
 fn a_node_whose_clock_is_behind_goes_on_accepting_with_the_time_of_the_others() {
     let mut world = formed(3, 72);
     let queue = create(&mut world, one_partition());
@@ -92,7 +88,6 @@ fn a_node_whose_clock_is_behind_goes_on_accepting_with_the_time_of_the_others() 
     assert_eq!(drained(&mut world, 2).len(), 21);
 }
 
-#[test]
 fn a_delay_is_as_long_as_it_is_although_clocks_step() {
     let mut world = formed(3, 73);
     let queue = create(&mut world, one_partition());
@@ -101,7 +96,7 @@ fn a_delay_is_as_long_as_it_is_although_clocks_step() {
         for at in 0..3 {
             let time = EPOCH + world.now();
             let stamp = Stamp { time, count: 0, process: ProcessId(7 + at as u64) };
-            let (label, _) = Message::new("later").pack(number, stamp, 5000).unwrap();
+            let (label, _) = Message::new("later").pack(number, stamp, 5000).expect("it is small");
             let answer = world.call(0, send(&queue, &[label], Attempt::First));
             assert!(matches!(answer, Response::Sent(_)), "{answer:?}");
             let sent_at = world.now();
@@ -121,3 +116,11 @@ fn a_delay_is_as_long_as_it_is_although_clocks_step() {
         }
     }
 }
+
+scenarios![
+    a_node_whose_clock_is_wrong_goes_on_accepting_and_moves_no_other_clock,
+    a_producer_whose_clock_is_ahead_is_told_so_by_nodes_that_agree,
+    a_clock_that_jumps_days_ahead_expires_nothing,
+    a_node_whose_clock_is_behind_goes_on_accepting_with_the_time_of_the_others,
+    a_delay_is_as_long_as_it_is_although_clocks_step,
+];

@@ -7,7 +7,6 @@ use super::support::{
     SECOND, create, delete, drained, formed, labels, name, one_partition, received, sent,
 };
 
-#[test]
 fn both_sides_of_a_cut_go_on_and_what_they_deleted_stays_deleted() {
     let mut world = formed(3, 51);
     let queue = create(&mut world, SettingsChange { at_least: Some(1), ..one_partition() });
@@ -33,7 +32,6 @@ fn both_sides_of_a_cut_go_on_and_what_they_deleted_stays_deleted() {
     assert_eq!(left, expected, "P1, P4");
 }
 
-#[test]
 fn the_minority_refuses_what_it_may_not_confirm() {
     let mut world = formed(3, 52);
     let queue = create(&mut world, one_partition());
@@ -48,7 +46,6 @@ fn the_minority_refuses_what_it_may_not_confirm() {
     assert_eq!(drained(&mut world, 2), [1]);
 }
 
-#[test]
 fn a_queue_that_both_sides_made_is_one_queue() {
     let mut world = formed(3, 53);
     world.isolate(2);
@@ -81,7 +78,6 @@ fn a_queue_that_both_sides_made_is_one_queue() {
     assert_eq!(came, 3, "P10: who waits for the name gets what the other side sent");
 }
 
-#[test]
 fn a_copy_at_a_stand_in_comes_although_its_coordinator_is_gone_before_it_has_told_all() {
     let one_copy = SettingsChange { replicas: Some(1), confirms: Some(1), ..one_partition() };
     let mut shown = false;
@@ -107,3 +103,10 @@ fn a_copy_at_a_stand_in_comes_although_its_coordinator_is_gone_before_it_has_tol
     }
     assert!(shown, "one of the two is the stand-in of the other's sends");
 }
+
+scenarios![
+    both_sides_of_a_cut_go_on_and_what_they_deleted_stays_deleted,
+    the_minority_refuses_what_it_may_not_confirm,
+    a_queue_that_both_sides_made_is_one_queue,
+    a_copy_at_a_stand_in_comes_although_its_coordinator_is_gone_before_it_has_told_all,
+];

@@ -23,7 +23,6 @@ fn stored(world: &World) -> [usize; 3] {
     [0, 1, 2].map(|at| world.stored(at))
 }
 
-#[test]
 fn where_nobody_ever_receives_all_disks_are_empty_after_the_retention() {
     let (mut world, queue) = formed(81, 20_000);
     for (process, node) in [(7, 0), (8, 1), (9, 2)] {
@@ -40,7 +39,6 @@ fn where_nobody_ever_receives_all_disks_are_empty_after_the_retention() {
     assert!(world.run_until(20 * SECOND, clean), "{:?}", world.leftovers(0));
 }
 
-#[test]
 fn an_age_counts_from_acceptance_however_slow_its_producers_clock_is() {
     let (mut world, queue) = formed(82, 20_000);
     let mut old = labels(&world, 7, 1, 30);
@@ -66,7 +64,6 @@ fn an_age_counts_from_acceptance_however_slow_its_producers_clock_is() {
     assert_eq!(world.counted("expired"), 90);
 }
 
-#[test]
 fn whoever_is_custodian_by_then_lets_them_expire_and_who_was_away_hears_of_it() {
     for dead in 0..3 {
         let (mut world, queue) = formed(83, 20_000);
@@ -85,7 +82,6 @@ fn whoever_is_custodian_by_then_lets_them_expire_and_who_was_away_hears_of_it() 
     }
 }
 
-#[test]
 fn what_is_in_flight_expires_when_it_comes_back() {
     let (mut world, queue) = formed(84, 20_000);
     let some = labels(&world, 7, 1, 50);
@@ -99,7 +95,6 @@ fn what_is_in_flight_expires_when_it_comes_back() {
     assert_eq!(drained(&mut world, 2), Vec::<u64>::new());
 }
 
-#[test]
 fn a_shorter_retention_holds_for_what_is_there() {
     let (mut world, queue) = formed(85, 3_600_000);
     let some = labels(&world, 7, 1, 50);
@@ -113,3 +108,11 @@ fn a_shorter_retention_holds_for_what_is_there() {
     world.run(3 * SECOND);
     assert_eq!(stored(&world), [0; 3]);
 }
+
+scenarios![
+    where_nobody_ever_receives_all_disks_are_empty_after_the_retention,
+    an_age_counts_from_acceptance_however_slow_its_producers_clock_is,
+    whoever_is_custodian_by_then_lets_them_expire_and_who_was_away_hears_of_it,
+    what_is_in_flight_expires_when_it_comes_back,
+    a_shorter_retention_holds_for_what_is_there,
+];

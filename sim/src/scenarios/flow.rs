@@ -30,7 +30,6 @@ fn is_drained(world: &World, messages: usize) -> bool {
     deleted == messages
 }
 
-#[test]
 fn ten_thousand_messages_and_sixteen_consumers_on_three_nodes() {
     let mut world = formed(3, 11);
     create(&mut world, SettingsChange::default());
@@ -57,7 +56,6 @@ fn ten_thousand_messages_and_sixteen_consumers_on_three_nodes() {
     assert!((0..3).all(|at| world.leftovers(at).is_empty()), "{:?}", world.leftovers(0));
 }
 
-#[test]
 fn a_node_that_joins_and_one_that_is_stopped_make_no_duplicates() {
     let mut world = World::new(crate::Options::calm(4, 12), crate::Detail::Off);
     world.form(3);
@@ -76,3 +74,8 @@ fn a_node_that_joins_and_one_that_is_stopped_make_no_duplicates() {
     assert!(world.run_until(60 * SECOND, |world| is_drained(world, 3000)), "P1, P10");
     assert_eq!(world.judge.oracle.duplicates(), 0, "P3: join and stop are no faults");
 }
+
+scenarios![
+    ten_thousand_messages_and_sixteen_consumers_on_three_nodes,
+    a_node_that_joins_and_one_that_is_stopped_make_no_duplicates,
+];

@@ -22,7 +22,6 @@ fn hand_over(world: &mut World, (from, to): (usize, usize), number: u64, waits: 
     at - sent_at
 }
 
-#[test]
 fn a_message_reaches_a_waiting_consumer_from_any_node_to_any_node() {
     let mut world = formed(3, 1);
     let mut number = 0;
@@ -35,7 +34,6 @@ fn a_message_reaches_a_waiting_consumer_from_any_node_to_any_node() {
     }
 }
 
-#[test]
 fn a_message_reaches_a_consumer_of_a_queue_that_was_never_used() {
     for to in 0..3 {
         let mut world = formed(3, 2 + to as u64);
@@ -44,7 +42,6 @@ fn a_message_reaches_a_consumer_of_a_queue_that_was_never_used() {
     }
 }
 
-#[test]
 fn a_send_without_enough_hosts_is_refused_at_once_and_leaves_nothing() {
     let mut world = formed(3, 5);
     let queue = create(&mut world, one_partition());
@@ -60,3 +57,9 @@ fn a_send_without_enough_hosts_is_refused_at_once_and_leaves_nothing() {
     assert!(world.now() - asked_at < 50 * MS);
     assert_eq!(world.stored(0), 0);
 }
+
+scenarios![
+    a_message_reaches_a_waiting_consumer_from_any_node_to_any_node,
+    a_message_reaches_a_consumer_of_a_queue_that_was_never_used,
+    a_send_without_enough_hosts_is_refused_at_once_and_leaves_nothing,
+];

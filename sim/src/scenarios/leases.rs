@@ -15,7 +15,6 @@ fn short_leases() -> SettingsChange {
     SettingsChange { visibility_timeout_ms: Some(2000), ..one_partition() }
 }
 
-#[test]
 fn an_expired_lease_is_delivered_again_and_the_old_receipt_is_stale() {
     let mut world = formed(3, 21);
     let queue = create(&mut world, short_leases());
@@ -34,7 +33,6 @@ fn an_expired_lease_is_delivered_again_and_the_old_receipt_is_stale() {
     delete(&mut world, 0, vec![second]);
 }
 
-#[test]
 fn a_receipt_is_not_given_twice_though_the_message_was_out_of_sight_in_between() {
     let mut options = Options::calm(3, 26);
     options.window_max = 2;
@@ -57,7 +55,6 @@ fn a_receipt_is_not_given_twice_though_the_message_was_out_of_sight_in_between()
     }
 }
 
-#[test]
 fn an_extended_lease_stays_hidden_and_a_released_one_comes_after_its_delay() {
     let mut world = formed(3, 22);
     let queue = create(&mut world, short_leases());
@@ -76,12 +73,11 @@ fn an_extended_lease_stays_hidden_and_a_released_one_comes_after_its_delay() {
     assert!((900 * MS..1200 * MS).contains(&after), "{} ms", after / MS);
 }
 
-#[test]
 fn a_delayed_message_comes_when_it_is_due_and_not_before() {
     let mut world = formed(3, 23);
     let queue = create(&mut world, one_partition());
     let stamp = Stamp { time: EPOCH + world.now(), count: 0, process: gaggle_wire::ProcessId(7) };
-    let (label, _) = Message::new("later").pack(1, stamp, 3000).unwrap();
+    let (label, _) = Message::new("later").pack(1, stamp, 3000).expect("it is small");
     let consumer = world.hand();
     let asked = world.ask(consumer, 2, receive(1, 20_000));
     let sent_at = world.now();
@@ -92,7 +88,6 @@ fn a_delayed_message_comes_when_it_is_due_and_not_before() {
     assert!((3000 * MS..3200 * MS).contains(&after), "{} ms", after / MS);
 }
 
-#[test]
 fn the_next_custodian_goes_on_and_honours_the_leases_it_was_told() {
     let mut options = Options::calm(3, 24);
     options.suspicion = Duration::from_millis(900);
@@ -119,7 +114,6 @@ fn the_next_custodian_goes_on_and_honours_the_leases_it_was_told() {
     assert!(world.now() - given_at >= 7900 * MS, "its lease is honoured");
 }
 
-#[test]
 fn what_reaches_its_age_is_gone_everywhere() {
     let mut world = formed(3, 25);
     let change = SettingsChange { retention_ms: Some(2000), ..one_partition() };
@@ -133,7 +127,6 @@ fn what_reaches_its_age_is_gone_everywhere() {
     assert_eq!([0, 1, 2].map(|at| world.stored(at)), [0; 3]);
 }
 
-#[test]
 fn who_stops_tells_its_leases_before_the_others_hear_that_it_is_gone() {
     for seed in 1..=10 {
         let mut options = Options::calm(2, seed);
@@ -150,3 +143,13 @@ fn who_stops_tells_its_leases_before_the_others_hear_that_it_is_gone() {
         assert!(received(&mut world, other, 5000).is_empty(), "P3, seed {seed}: it is leased");
     }
 }
+
+scenarios![
+    an_expired_lease_is_delivered_again_and_the_old_receipt_is_stale,
+    a_receipt_is_not_given_twice_though_the_message_was_out_of_sight_in_between,
+    an_extended_lease_stays_hidden_and_a_released_one_comes_after_its_delay,
+    a_delayed_message_comes_when_it_is_due_and_not_before,
+    the_next_custodian_goes_on_and_honours_the_leases_it_was_told,
+    what_reaches_its_age_is_gone_everywhere,
+    who_stops_tells_its_leases_before_the_others_hear_that_it_is_gone,
+];

@@ -5,7 +5,6 @@ use gaggle_wire::{Attempt, DeleteResult, Refusal, Request, Response};
 use super::support::{MS, create, formed_of, labels, one_partition, received, send, sent};
 use crate::options::Options;
 
-#[test]
 fn where_no_more_sends_may_wait_deletes_go_on() {
     for attempt in [Attempt::First, Attempt::Again] {
         deletes_go_on_beside(attempt);
@@ -46,3 +45,5 @@ fn deletes_go_on_beside(attempt: Attempt) {
     let (_, answer) = &world.answers(hand, delete)[0];
     assert_eq!(*answer, Response::Deleted(vec![DeleteResult::Deleted; 3]), "P12");
 }
+
+scenarios![where_no_more_sends_may_wait_deletes_go_on,];

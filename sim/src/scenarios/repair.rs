@@ -42,7 +42,7 @@ fn copies(world: &World) -> usize {
 }
 
 fn up(world: &World) -> usize {
-    (0..5).find(|at| world.is_up(*at)).unwrap()
+    (0..5).find(|at| world.is_up(*at)).expect("not all are down")
 }
 
 fn receipts(came: &[DeliveryLabel]) -> Vec<gaggle_wire::Receipt> {
@@ -62,7 +62,6 @@ fn forgotten(world: &World) -> bool {
     (0..5).all(|at| world.leftovers(at).is_empty())
 }
 
-#[test]
 fn who_stays_away_is_made_up_for_and_then_a_second_death_loses_nothing() {
     let (mut world, _, holders) = three_of_five(81, 1_000_000);
     world.crash(holders[1]);
@@ -77,7 +76,6 @@ fn who_stays_away_is_made_up_for_and_then_a_second_death_loses_nothing() {
     assert_eq!(drained(&mut world, node).len(), COUNT, "P1: none of the first three is there");
 }
 
-#[test]
 fn who_returns_after_it_was_made_up_for_brings_no_duplicates_and_nothing_deleted() {
     let (mut world, _, holders) = three_of_five(82, 1_000_000);
     world.crash(holders[1]);
@@ -96,7 +94,6 @@ fn who_returns_after_it_was_made_up_for_brings_no_duplicates_and_nothing_deleted
     assert!(world.run_until(60 * SECOND, forgotten), "L5");
 }
 
-#[test]
 fn what_is_deleted_while_it_is_copied_stays_deleted() {
     for seed in 100..130 {
         let (mut world, _, holders) = three_of_five(seed, 40_000);
@@ -118,13 +115,13 @@ fn what_is_deleted_while_it_is_copied_stays_deleted() {
     }
 }
 
-#[test]
 fn a_new_holder_that_dies_in_the_middle_is_made_up_for_as_well() {
     let (mut world, _, holders) = three_of_five(83, 20_000);
     world.crash(holders[1]);
     let started = |world: &World| copies(world) > 2 * COUNT;
     assert!(world.run_until(20 * SECOND, started));
-    let new = (0..5).find(|at| !holders.contains(at) && world.stored(*at) > 0).unwrap();
+    let new =
+        (0..5).find(|at| !holders.contains(at) && world.stored(*at) > 0).expect("it has begun");
     world.crash(new);
     assert!(world.run_until(60 * SECOND, |world| copies(world) == 3 * COUNT));
     world.start(holders[1]);
@@ -135,11 +132,10 @@ fn a_new_holder_that_dies_in_the_middle_is_made_up_for_as_well() {
     assert_eq!(drained(&mut world, new).len(), COUNT);
 }
 
-#[test]
 fn copies_go_no_faster_than_they_may_and_what_is_left_is_told() {
     let rate = 10_000;
     let (mut world, _, holders) = three_of_five(84, rate);
-    let victim = holders.iter().copied().find(|at| *at != 0).unwrap();
+    let victim = holders.iter().copied().find(|at| *at != 0).expect("three hold it");
     world.crash(victim);
     let began = |world: &World| copies(world) > 2 * COUNT;
     assert!(world.run_until(20 * SECOND, began));
@@ -156,7 +152,6 @@ fn copies_go_no_faster_than_they_may_and_what_is_left_is_told() {
     assert_eq!(world.counted("copies_replaced"), COUNT as u64);
 }
 
-#[test]
 fn a_hole_in_the_middle_is_found_by_the_scrub_and_filled_by_another_holder() {
     let (mut world, _, holders) = three_of_five(85, 1_000_000);
     world.vanish(holders[0], &[0, 17, 18, 19, 150, 299]);
@@ -172,7 +167,6 @@ fn a_hole_in_the_middle_is_found_by_the_scrub_and_filled_by_another_holder() {
     assert_eq!(drained(&mut world, node).len(), COUNT, "P1, P3");
 }
 
-#[test]
 fn what_no_holder_has_any_more_is_counted_once_by_each_and_not_looked_for_for_ever() {
     let (mut world, queue, holders) = three_of_five(86, 1_000_000);
     for at in &holders {
@@ -187,7 +181,6 @@ fn what_no_holder_has_any_more_is_counted_once_by_each_and_not_looked_for_for_ev
     assert_eq!(drained(&mut world, node).len(), COUNT - 1);
 }
 
-#[test]
 fn a_hole_is_not_filled_with_what_is_deleted_meanwhile() {
     for seed in 200..220 {
         let (mut world, _, holders) = three_of_five(seed, 1_000_000);
@@ -204,10 +197,9 @@ fn a_hole_is_not_filled_with_what_is_deleted_meanwhile() {
     }
 }
 
-#[test]
 fn a_wiped_node_is_filled_again_but_not_with_what_was_deleted() {
     let (mut world, _, holders) = three_of_five(87, 1_000_000);
-    let victim = holders.iter().copied().find(|at| *at != 0).unwrap();
+    let victim = holders.iter().copied().find(|at| *at != 0).expect("three hold it");
     let node = up(&world);
     let came = all_received(&mut world, node);
     world.crash(victim);
@@ -222,7 +214,6 @@ fn a_wiped_node_is_filled_again_but_not_with_what_was_deleted() {
     assert!(world.run_until(60 * SECOND, forgotten), "L5");
 }
 
-#[test]
 fn what_was_deleted_on_one_side_of_a_cut_while_the_other_copied_it_stays_deleted() {
     for seed in 300..320 {
         let (mut world, _, holders) = three_of_five(seed, 40_000);
@@ -246,7 +237,6 @@ fn what_was_deleted_on_one_side_of_a_cut_while_the_other_copied_it_stays_deleted
     }
 }
 
-#[test]
 fn a_host_that_was_away_for_longer_than_tombstones_are_kept_brings_nothing_back() {
     let mut world = formed(3, 88);
     let queue = create(
@@ -290,15 +280,29 @@ const NEVER_COMPARED: Border = Border {
     ..Border::HONEST
 };
 
-#[test]
 fn a_holder_that_was_listed_and_never_given_its_copies_is_found_by_comparing() {
     for (border, found) in [(&NEVER_GIVEN, true), (&NEVER_COMPARED, false)] {
         let (mut world, _, holders) = three_of_five(89, 1_000_000);
         world.border = Some(border);
-        let victim = holders.iter().copied().find(|at| *at != 0).unwrap();
+        let victim = holders.iter().copied().find(|at| *at != 0).expect("three hold it");
         world.crash(victim);
         let filled = world.run_until(30 * SECOND, |world| copies(world) > 2 * COUNT);
         assert_eq!(filled, found);
         assert_eq!(world.counted("copies_replaced"), 0);
     }
 }
+
+scenarios![
+    who_stays_away_is_made_up_for_and_then_a_second_death_loses_nothing,
+    who_returns_after_it_was_made_up_for_brings_no_duplicates_and_nothing_deleted,
+    what_is_deleted_while_it_is_copied_stays_deleted,
+    a_new_holder_that_dies_in_the_middle_is_made_up_for_as_well,
+    copies_go_no_faster_than_they_may_and_what_is_left_is_told,
+    a_hole_in_the_middle_is_found_by_the_scrub_and_filled_by_another_holder,
+    what_no_holder_has_any_more_is_counted_once_by_each_and_not_looked_for_for_ever,
+    a_hole_is_not_filled_with_what_is_deleted_meanwhile,
+    a_wiped_node_is_filled_again_but_not_with_what_was_deleted,
+    what_was_deleted_on_one_side_of_a_cut_while_the_other_copied_it_stays_deleted,
+    a_host_that_was_away_for_longer_than_tombstones_are_kept_brings_nothing_back,
+    a_holder_that_was_listed_and_never_given_its_copies_is_found_by_comparing,
+];

@@ -3,15 +3,15 @@
 use gaggle_wire::SettingsChange;
 
 use super::support::{
-    SECOND, create, delete, drained, formed, labels, one_partition, received, sent,
+    MS, SECOND, create, delete, drained, formed, formed_of, labels, one_partition, received, sent,
 };
 use crate::World;
+use crate::options::Options;
 
 fn whole(world: &mut World) {
     assert!(world.run_until(30 * SECOND, |world| world.is_whole(3)));
 }
 
-#[test]
 fn after_the_death_of_all_what_was_confirmed_is_there_and_what_was_deleted_is_not() {
     let mut world = formed(3, 41);
     let queue = create(&mut world, one_partition());
@@ -34,7 +34,6 @@ fn after_the_death_of_all_what_was_confirmed_is_there_and_what_was_deleted_is_no
     assert_eq!(out, left, "P1, P4");
 }
 
-#[test]
 fn a_node_that_lost_its_disk_is_filled_again() {
     let mut world = formed(3, 42);
     let queue = create(&mut world, one_partition());
@@ -49,7 +48,6 @@ fn a_node_that_lost_its_disk_is_filled_again() {
     assert_eq!(drained(&mut world, 1).len(), 300);
 }
 
-#[test]
 fn copies_that_a_lone_host_confirmed_are_made_up_when_the_others_return() {
     let mut world = formed(3, 43);
     let queue = create(&mut world, SettingsChange { at_least: Some(1), ..one_partition() });
@@ -65,3 +63,38 @@ fn copies_that_a_lone_host_confirmed_are_made_up_when_the_others_return() {
     assert!(world.run_until(10 * SECOND, made_up));
     assert_eq!(drained(&mut world, 2).len(), 10);
 }
+
+fn what_was_confirmed_stays_with_its_other_host_when_one_has_lost_its_disk() {
+    let mut shown = 0;
+    for coordinator in 0..3 {
+        let mut options = Options::calm(3, 44);
+        options.resend_window = std::time::Duration::from_secs(4);
+        let mut world = formed_of(options);
+        let two = SettingsChange { replicas: Some(2), confirms: Some(2), ..one_partition() };
+        let queue = create(&mut world, two);
+        let one = labels(&world, 7, 1, 1);
+        assert_eq!(sent(&mut world, coordinator, &queue, &one).copies, 2);
+        world.run(MS);
+        let homes: Vec<usize> = (0..3).filter(|at| world.stored(*at) == 1).collect();
+        if homes.contains(&coordinator) {
+            continue;
+        }
+        // Nobody has told the two that both have it.
+        (0..3).for_each(|at| world.crash(at));
+        world.wipe(homes[0]);
+        world.run(SECOND);
+        (0..3).for_each(|at| world.start(at));
+        whole(&mut world);
+        world.run(10 * SECOND);
+        assert_eq!(drained(&mut world, homes[0]), [1], "P1: the other one kept its disk");
+        shown += 1;
+    }
+    assert_eq!(shown, 1);
+}
+
+scenarios![
+    after_the_death_of_all_what_was_confirmed_is_there_and_what_was_deleted_is_not,
+    a_node_that_lost_its_disk_is_filled_again,
+    copies_that_a_lone_host_confirmed_are_made_up_when_the_others_return,
+    what_was_confirmed_stays_with_its_other_host_when_one_has_lost_its_disk,
+];

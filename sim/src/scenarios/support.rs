@@ -30,7 +30,7 @@ fn detail() -> Detail {
 }
 
 pub(super) fn name() -> QueueName {
-    QueueName::parse("q").unwrap()
+    crate::plan::queue_name()
 }
 
 pub(super) fn create(world: &mut World, change: SettingsChange) -> QueueDescription {
@@ -48,7 +48,7 @@ pub(super) fn labels(world: &World, process: u64, first: u64, last: u64) -> Vec<
     let label = |number: u64| {
         let time = EPOCH + world.now() + number - first;
         let stamp = Stamp { time, count: 0, process: ProcessId(process) };
-        Message::new(format!("{number}")).pack(number, stamp, 0).unwrap().0
+        Message::new(format!("{number}")).pack(number, stamp, 0).expect("it is small").0
     };
     (first..=last).map(label).collect()
 }
