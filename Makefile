@@ -17,6 +17,7 @@ verify:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
 	$(CARGO) test --locked --workspace
 	$(CARGO) run --locked -p gaggle-sim -- meta
+	$(CARGO) run --locked -p gaggle-sim -- swarm --seeds 500 --from 1
 	$(CARGO) check --locked -p gaggle-client --examples
 
 fix:
