@@ -101,8 +101,12 @@ impl Known {
         true
     }
 
-    /// After all rows were read: what is not written down as settled is unsettled.
+    /// After all rows were read: what is not written down as settled is unsettled. Of a process
+    /// that nothing is known of, what is written down is over, and goes at the next look.
     pub(crate) fn rows_read(&mut self, settled: &BTreeMap<ProcessId, SettledRecord>) {
+        for process in settled.keys() {
+            self.processes.entry(*process).or_default();
+        }
         for (process, known) in &mut self.processes {
             known.unsettled = match settled.get(process) {
                 None => known.held.clone(),

@@ -146,6 +146,9 @@ impl Node {
         for row in rows {
             opened.read(&row)?;
         }
+        for id in opened.settled.keys().copied().collect::<Vec<_>>() {
+            opened.partition(id);
+        }
         let none = BTreeMap::new();
         for (id, partition) in &mut opened.partitions {
             partition.known.rows_read(opened.settled.get(id).unwrap_or(&none));

@@ -279,3 +279,19 @@ fn retention_goes_by_the_time_of_acceptance_and_not_by_the_stamp() {
     assert_eq!(bench.receive(1, 0), None, "and gains nothing");
     assert_eq!(message_rows(&bench), 0);
 }
+
+#[test]
+fn what_was_written_down_of_messages_that_a_purge_took_goes_also_after_a_crash() {
+    let settled = |bench: &Bench| {
+        bench.rows.keys().filter(|key| matches!(Key::parse(key), Some(Key::Settled(..)))).count()
+    };
+    let mut bench = Bench::new();
+    let queue = bench.queue(one_partition());
+    bench.send(queue, 1..=3);
+    bench.pass(3000);
+    bench.ask(Request::PurgeQueue { name: QueueName::parse("orders").unwrap() });
+    assert_eq!((message_rows(&bench), settled(&bench)), (0, 1));
+    let mut bench = restart(bench.rows, 4000, 2);
+    bench.pass(3000);
+    assert_eq!(settled(&bench), 0);
+}
