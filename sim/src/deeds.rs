@@ -56,7 +56,8 @@ impl World {
             | Deed::ClientPauses { .. }
             | Deed::CutClient { .. }
             | Deed::BreakClient { .. }
-            | Deed::HealClient { .. } => unreachable!("that is done to a client"),
+            | Deed::HealClient { .. }
+            | Deed::Guest { .. } => unreachable!("that is done to or by a client"),
         }
     }
 }

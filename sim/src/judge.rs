@@ -3,7 +3,7 @@
 //! Each fact is judged by all watchers before it is taken down. What this file does not do: what
 //! a promise forbids is in its own file under [`crate::promises`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gaggle_core::ledger::MessageKey;
 use gaggle_wire::{NodeId, Request, Stamp};
@@ -60,6 +60,8 @@ pub struct Witness {
     /// Who is in session with its custodian, with nothing cut and both awake; the custodian
     /// itself among them.
     pub near: BTreeSet<usize>,
+    /// Who is in session with its custodian, whatever is cut, and since when.
+    pub sessions: BTreeMap<usize, u64>,
 }
 
 /// Hears all, and judges.

@@ -19,6 +19,7 @@ mod deeds;
 mod disk;
 pub mod failure;
 pub mod goals;
+mod guest;
 pub mod judge;
 mod lines;
 mod liveness;

@@ -35,6 +35,7 @@ impl World {
         }
         self.report.line(self.now, format_args!("start {}", at + 1));
         self.goals_started(at);
+        self.judge.weather.trouble(self.now, at, at);
         let mut config = self.options.config(at, self.rng.random());
         let process = &mut self.processes[at];
         process.life += 1;

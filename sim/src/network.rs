@@ -30,8 +30,8 @@ pub(crate) struct Network {
 pub(crate) struct End {
     pub(crate) node: usize,
     pub(crate) open: bool,
-    /// Whether its node was told of it.
-    pub(crate) met: bool,
+    /// When its node was told of it.
+    pub(crate) met: Option<u64>,
     /// When the last envelope of each lane comes out here.
     arrives: [u64; 2],
     /// What was said into a cut.
@@ -52,7 +52,7 @@ impl Network {
         let end = |(node, at)| End {
             node,
             open: true,
-            met: false,
+            met: None,
             arrives: [at, at],
             held: Vec::new(),
             silent_since: None,
@@ -79,18 +79,24 @@ impl Network {
         })
     }
 
-    /// An end is up; the node that has it, if it is still open.
-    pub(crate) fn meet(&mut self, link: u64, end: usize) -> Option<usize> {
+    /// An end is up now; the node that has it, if it is still open.
+    pub(crate) fn meet(&mut self, now: u64, link: u64, end: usize) -> Option<usize> {
         let end = &mut self.links.get_mut(&link)?[end];
-        end.met = true;
+        end.met = Some(now);
         end.open.then_some(end.node)
     }
 
     /// Whether two nodes have a connection that both were told of.
     pub(crate) fn is_met(&self, node: usize, to: usize) -> bool {
-        self.links.values().any(|ends| {
-            let up = ends.iter().all(|end| end.open && end.met);
-            up && (0..2).any(|at| ends[at].node == node && ends[1 - at].node == to)
+        self.met_since(node, to).is_some()
+    }
+
+    /// Since when two nodes have a connection that both were told of: when the first was.
+    pub(crate) fn met_since(&self, node: usize, to: usize) -> Option<u64> {
+        self.links.values().find_map(|[one, other]| {
+            let between = [(one.node, other.node), (other.node, one.node)].contains(&(node, to));
+            let up = between && one.open && other.open;
+            up.then(|| Some(one.met?.min(other.met?))).flatten()
         })
     }
 

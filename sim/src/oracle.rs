@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gaggle_core::ledger::MessageKey;
 use gaggle_wire::{
     DeleteResult, DeliveryLabel, Label, ProcessId, QueueDescription, QueueId, QueueName, Receipt,
-    Request, Response, Stamp,
+    Refusal, Request, Response, Stamp,
 };
 
 use crate::judge::Look;
@@ -39,8 +39,9 @@ pub type FullName = (QueueId, u16, ProcessId, u64);
 pub struct Oracle {
     fates: BTreeMap<FullName, Fate>,
     queues: BTreeMap<QueueId, QueueDescription>,
-    /// Queues of which a rule may take messages at any time.
-    doomed: BTreeSet<QueueId>,
+    /// Names of queues of which a rule may take what is sent: how many purges and deletions are
+    /// without an answer, and until when clocks may make one sweep what came behind it.
+    doomed: BTreeMap<QueueName, (u32, u64)>,
     asked: BTreeMap<(Place, u64), Asked>,
     streams: Streams,
     waits: Waits,
@@ -53,6 +54,8 @@ pub struct Oracle {
     /// Every stamp at which a send was accepted, and the highest of each process.
     accepted: BTreeSet<Stamp>,
     highest: BTreeMap<ProcessId, Stamp>,
+    /// Since when nothing comes through between a client and a node.
+    cuts: BTreeMap<(usize, usize), u64>,
     /// When a disk was lost last.
     disk_lost: Option<u64>,
     duplicates: u64,
@@ -70,7 +73,7 @@ enum What {
     Send { queue: QueueId, partition: u16, labels: Vec<Label>, heard: BTreeMap<ProcessId, Stamp> },
     Delete(Vec<Receipt>),
     Extend(Vec<Receipt>, u64),
-    Take { delete: bool, ids: Vec<QueueId> },
+    Take { delete: bool, name: QueueName, ids: Vec<QueueId> },
 }
 
 impl Oracle {
@@ -78,7 +81,7 @@ impl Oracle {
     pub(crate) fn asks(&mut self, now: u64, place: Place, number: u64, request: &Request) {
         let what = match request {
             Request::Send { queue, partition, labels, .. } => {
-                let excused = self.doomed.contains(queue);
+                let excused = self.is_doomed(now, *queue);
                 for label in labels {
                     let name = (*queue, *partition, label.stamp.process, label.number);
                     let fate = self.fates.entry(name).or_insert_with(|| Fate::new(*label));
@@ -195,8 +198,8 @@ impl Oracle {
                 }
                 Vec::new()
             }
-            (What::Take { delete, ids }, response) => {
-                self.taken((at, now), &ids, delete, response);
+            (What::Take { delete, name, ids }, response) => {
+                self.taken((at, now), (&name, &ids), delete, response);
                 Vec::new()
             }
             _ => Vec::new(),
@@ -208,8 +211,19 @@ impl Oracle {
     pub(crate) fn lost(&mut self, now: u64, place: Place) {
         self.asked.retain(|(of, _), _| *of != place);
         self.waits.lost(place);
-        let back = self.streams.lost(now, place);
+        let cut = self.cuts.get(&(place.actor, place.node));
+        let back = self.streams.lost(cut.copied().unwrap_or(now), place);
         self.each(&back, Fate::given_back);
+    }
+
+    /// A client is cut from a node, which hears nothing of what is said from now on.
+    pub(crate) fn cut(&mut self, now: u64, (actor, node): (usize, usize)) {
+        self.cuts.entry((actor, node)).or_insert(now);
+    }
+
+    /// The cut is healed.
+    pub(crate) fn healed(&mut self, (actor, node): (usize, usize)) {
+        self.cuts.remove(&(actor, node));
     }
 
     /// A node loses what is on its disk: what nobody else has is excused.
@@ -290,15 +304,34 @@ impl Oracle {
         }
     }
 
+    /// A purge or a deletion may take all that is there. What is in flight goes too, and comes anew
+    /// if it is sent again.
+    fn sweep(&mut self, queue: QueueId) {
+        self.excuse(queue);
+        for (_, fate) in self.fates.iter_mut().filter(|(name, _)| name.0 == queue) {
+            fate.deliveries.iter_mut().for_each(|seen| seen.ended = true);
+        }
+    }
+
     /// A purge or a deletion is asked for: from now on it may take what is there.
     fn take(&mut self, name: &QueueName, delete: bool) -> What {
         let of_name = self.queues.values().filter(|queue| queue.name == *name);
         let ids: Vec<QueueId> = of_name.map(|queue| queue.id).collect();
+        self.doomed.entry(name.clone()).or_default().0 += 1;
         for id in &ids {
-            self.doomed.insert(*id);
-            self.excuse(*id);
+            self.sweep(*id);
         }
-        What::Take { delete, ids }
+        What::Take { delete, name: name.clone(), ids }
+    }
+
+    /// Whether a rule may take what is sent to a queue now. It goes by name: whoever has not
+    /// answered yet may do it to a queue that is created meanwhile.
+    fn is_doomed(&self, now: u64, id: QueueId) -> bool {
+        let name = self.queues.get(&id).map(|queue| &queue.name);
+        let doom = name.and_then(|name| self.doomed.get(name));
+        // Some nodes may not know for long that it is deleted.
+        let deleted = self.deleted.contains_key(&id);
+        deleted || doom.is_some_and(|(open, until)| *open > 0 || now < *until)
     }
 
     /// A purge or a deletion was answered. What was confirmed before it was asked for is taken, if
@@ -306,19 +339,24 @@ impl Oracle {
     fn taken(
         &mut self,
         (asked_at, now): (u64, u64),
-        ids: &[QueueId],
+        (name, ids): (&QueueName, &[QueueId]),
         delete: bool,
         said: &Response,
     ) {
-        for id in ids {
-            if delete && *said == Response::Done {
-                self.deleted.insert(*id, now);
-            } else if *said == Response::Done {
-                self.doomed.remove(id);
-            }
+        let nothing = matches!(said, Response::Refused(Refusal::QueueNotFound { .. }));
+        if let (Some((open, until)), true) =
+            (self.doomed.get_mut(name), nothing || *said == Response::Done)
+        {
+            (*open, *until) = (*open - 1, now + CLOCKS);
         }
         if *said != Response::Done {
             return;
+        }
+        if delete {
+            self.deleted.extend(ids.iter().map(|id| (*id, now)));
+        }
+        for id in ids {
+            self.sweep(*id);
         }
         for (_, fate) in self.fates.iter_mut().filter(|(name, _)| ids.contains(&name.0)) {
             if fate.confirmed.is_some_and(|(at, _)| at + CLOCKS < asked_at) {
@@ -350,6 +388,13 @@ impl Oracle {
     #[must_use]
     pub fn queue(&self, id: QueueId) -> Option<&QueueDescription> {
         self.queues.get(&id)
+    }
+
+    /// The queue of this name that was created last.
+    #[must_use]
+    pub fn latest(&self, name: &QueueName) -> Option<QueueId> {
+        let of_name = self.queues.values().filter(|queue| queue.name == *name);
+        of_name.map(|queue| queue.id).max()
     }
 
     /// Whether a send was accepted at this stamp.
@@ -407,7 +452,8 @@ fn nanos(ms: u64) -> u64 {
     ms.saturating_mul(1_000_000)
 }
 
-/// How far clocks may be apart: a purge goes by the time of acceptance.
-const CLOCKS: u64 = 500_000_000;
+/// How far stamps of two nodes may be apart: a purge goes by that of acceptance. The drift bound,
+/// by which one may be ahead of its wall clock, and that by which two of those may differ.
+const CLOCKS: u64 = 1_000_000_000;
 /// How long what a client says may be on its way.
 const ON_ITS_WAY: u64 = 400_000_000;

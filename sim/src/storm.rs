@@ -64,7 +64,8 @@ pub fn run_on(plan: &Plan, media: Media<'_>, detail: Detail) -> Outcome {
 }
 
 fn outcome(world: World, plan: &Plan) -> Outcome {
-    let mut storm = Storm { world, plan, producers: Vec::new(), consumers: Vec::new() };
+    let (producers, consumers) = (Vec::new(), Vec::new());
+    let mut storm = Storm { world, plan, producers, consumers, guest: None };
     let failure = caught(|| storm.run()).err();
     let mut world = storm.world;
     (0..plan.options.nodes).for_each(|at| world.goals_counted(at));
@@ -85,6 +86,8 @@ struct Storm<'a> {
     plan: &'a Plan,
     producers: Vec<usize>,
     consumers: Vec<usize>,
+    /// Who asks for what none of the plan's clients does.
+    guest: Option<usize>,
 }
 
 impl Storm<'_> {
@@ -154,6 +157,11 @@ impl Storm<'_> {
                 let actor = *self.actor(client);
                 self.world.heal_client(actor, place(NodeId(node)));
             }
+            Deed::Guest { node, errand } => {
+                let guest = *self.guest.get_or_insert_with(|| self.world.hand());
+                let visit = (errand, self.plan.queue.change());
+                self.world.visit(guest, place(NodeId(node)), visit);
+            }
             _ => self.world.deed(deed),
         }
     }
@@ -169,6 +177,10 @@ impl Storm<'_> {
         for actor in self.producers.iter().chain(&self.consumers) {
             self.world.behave(*actor);
         }
+        if self.plan.is_lone() {
+            // Before others come to help.
+            self.world.run(LULL);
+        }
         for node in 1..=self.world.options.nodes as u64 {
             self.move_in_consumer(&good_consumer(node));
         }
@@ -181,4 +193,6 @@ fn good_consumer(node: u64) -> ConsumerPlan {
     ConsumerPlan::good(Some(node), ModePlan::Stream(10))
 }
 
+/// Long enough for every lease of a storm to end in fair weather, and a moment.
+const LULL: u64 = 8_500_000_000;
 const MS: u64 = 1_000_000;

@@ -59,6 +59,12 @@ impl Weather {
         self.all_troubled = now;
     }
 
+    /// Since when nothing has happened to any node, and between any two.
+    #[must_use]
+    pub fn all_quiet_since(&self) -> u64 {
+        self.troubled.values().max().copied().unwrap_or(0)
+    }
+
     /// Since when nothing has happened to these two and between them.
     #[must_use]
     pub fn quiet_since(&self, a: usize, b: usize) -> u64 {
@@ -101,6 +107,7 @@ mod tests {
         assert_eq!(weather.quiet_since(0, 1), 5);
         assert_eq!(weather.quiet_since(0, 2), 7);
         assert_eq!(weather.quiet_since(3, 0), 0);
+        assert_eq!(weather.all_quiet_since(), 7);
         weather.trouble_all(6);
         assert_eq!((weather.quiet_since(3, 0), weather.quiet_since(0, 2)), (6, 7));
     }

@@ -6,12 +6,12 @@
 
 use gaggle_core::effect::Effect;
 use gaggle_core::ledger::{Key, MessageKey, Write};
-use gaggle_wire::MessageId;
+use gaggle_wire::{MessageId, Response};
 
 use crate::judge::{Subject, Witness};
 use crate::network::Network;
-use crate::options::place;
-use crate::oracle::{Answer, Fact};
+use crate::options::{node_id, place};
+use crate::oracle::{Answer, Fact, name_of};
 use crate::process::{Process, Stop};
 use crate::world::World;
 
@@ -51,8 +51,12 @@ pub(crate) fn look(
             let awake = process.is_awake() && processes[custodian].is_awake();
             awake && (at == custodian || hear && network.is_met(at, custodian))
         };
-        if subject.custodian.map(place).is_some_and(near) {
+        let Some(custodian) = subject.custodian.map(place) else { continue };
+        if near(custodian) {
             witness.near.insert(at);
+        }
+        if let Some(since) = network.met_since(at, custodian) {
+            witness.sessions.insert(at, since);
         }
     }
     witness
@@ -107,6 +111,18 @@ impl World {
         self.judge(&Fact::Holds { at, holdings, limits });
     }
 
+    /// A node answers: what of its own it hands out.
+    pub(crate) fn watch_hand_outs(&mut self, at: usize, effect: &Effect) {
+        let Effect::Answer { response: Response::Deliveries { deliveries }, .. } = effect else {
+            return;
+        };
+        let by = node_id(at);
+        let own = deliveries.iter().filter(|d| d.receipt.custodian == by && d.lease_ms > 0);
+        for delivery in own {
+            self.judge(&Fact::HandedOut { name: name_of(&delivery.receipt), by });
+        }
+    }
+
     /// A node writes: which messages it removes.
     pub(crate) fn watch_removals(&mut self, at: usize, write: &Write) {
         let removed = match write {
@@ -122,20 +138,13 @@ impl World {
     }
 
     /// What is in the table of each node that is up.
-    ///
-    /// # Panics
-    /// When they differ.
-    pub(crate) fn judge_tables(&mut self) {
+    pub(crate) fn tables(&self) -> Vec<(usize, Vec<Vec<u8>>)> {
         let up = (0..self.processes.len()).filter(|at| self.is_up(*at));
         let tables = up.map(|at| {
             let rows = self.processes[at].disk.rows();
             let queues = rows.filter(|row| matches!(Key::parse(&row.key), Some(Key::Queue(_))));
             (at, queues.map(|row| [row.key, row.value].concat()).collect())
         });
-        let tables = Fact::Tables(tables.collect());
-        self.judge(&tables);
-        if let Some(violation) = self.judge.violations().first() {
-            panic!("{violation}");
-        }
+        tables.collect()
     }
 }

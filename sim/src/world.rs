@@ -206,6 +206,7 @@ impl World {
         assert!(at >= self.now, "time never goes back");
         self.now = at;
         self.steps += 1;
+        assert!(self.steps < STEPS_MAX, "L6: the run comes to no end");
         if self.now >= self.look_at {
             self.look_around();
         }
@@ -239,7 +240,7 @@ impl World {
             Happening::Heard { link, end, envelope } => self.heard(link, end, *envelope),
             Happening::Replayed { from, to, packet } => self.replayed(from, to, packet),
             Happening::Opened { link, end, hello } => {
-                if let Some(at) = self.network.meet(link, end) {
+                if let Some(at) = self.network.meet(self.now, link, end) {
                     self.trouble(link);
                     self.feed(at, Event::LinkUp { link: LinkId(link), hello });
                 }
@@ -354,6 +355,7 @@ impl World {
             | Effect::Load { .. }
             | Effect::Drained => {
                 self.watch_load(at, &effect);
+                self.watch_hand_outs(at, &effect);
                 self.expect_contents(at, &effect);
                 if let Some(word) = self.processes[at].disk.say(effect) {
                     self.speak(at, word);
@@ -395,5 +397,7 @@ impl World {
     }
 }
 
+/// Far beyond the longest run that comes to its end.
+const STEPS_MAX: u64 = 500_000;
 /// How often the weather is looked at.
 const LOOK_EVERY: u64 = 50_000_000;

@@ -136,6 +136,7 @@ impl World {
         // What is held by the cut comes late.
         self.judge.weather.disturb();
         self.town.lines.cuts.insert((actor, node));
+        self.judge.oracle.cut(self.now, (actor, node));
         let (since, idle) = (self.now, self.client_idle());
         for id in self.town.lines.between(actor, node) {
             let line = self.town.lines.by_id.get_mut(&id).expect("it was listed");
@@ -172,6 +173,7 @@ impl World {
         self.report.line(self.now, format_args!("heal client {actor} - {}", node + 1));
         self.judge.weather.disturb();
         self.town.lines.cuts.remove(&(actor, node));
+        self.judge.oracle.healed((actor, node));
         for id in self.town.lines.between(actor, node) {
             let line = self.town.lines.by_id.get_mut(&id).expect("it was listed");
             if line.node_end == End::Open {

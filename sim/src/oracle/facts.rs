@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use gaggle_core::Holdings;
 use gaggle_wire::{
-    DeleteResult, DeliveryLabel, ProcessId, QueueId, Receipt, Refusal, Response, SendException,
-    SentBatch, Stamp,
+    DeleteResult, DeliveryLabel, NodeId, ProcessId, QueueId, Receipt, Refusal, Response,
+    SendException, SentBatch, Stamp,
 };
 
 use super::{FullName, Place, name_of};
@@ -61,6 +61,13 @@ pub enum Fact {
     Queue {
         /// Which.
         id: QueueId,
+    },
+    /// A node is about to hand out a message that it holds, to a client of its own.
+    HandedOut {
+        /// Which message.
+        name: FullName,
+        /// Which node.
+        by: NodeId,
     },
     /// A row of a message is removed from a disk.
     Removed {

@@ -53,13 +53,13 @@ impl Streams {
         stream.beyond(taken)
     }
 
-    /// The client has no connection there any more: what may have gone back. Whether the node
-    /// heard what was said last is not known.
-    pub(super) fn lost(&mut self, now: u64, place: Place) -> Vec<Receipt> {
+    /// The client has no connection there any more, and nothing came through since then: what may
+    /// have gone back. Whether the node heard what was said last is not known.
+    pub(super) fn lost(&mut self, then: u64, place: Place) -> Vec<Receipt> {
         let mut back = Vec::new();
         self.0.retain(|(of, _), stream| {
             if *of == place {
-                let heard = stream.taken.iter().filter(|(at, _)| at + ON_ITS_WAY <= now);
+                let heard = stream.taken.iter().filter(|(at, _)| at + ON_ITS_WAY <= then);
                 let taken = heard.map(|(_, taken)| *taken).max().unwrap_or(0);
                 back.extend(stream.beyond(taken));
             }

@@ -59,16 +59,31 @@ pub enum Class {
     FullDisks,
     /// Disks are slow for a while.
     SlowDisks,
+    /// Others purge the queue, send again what was sent, and have clocks that are ahead.
+    Guests,
+    /// The queue is deleted and created anew.
+    Renewals,
+    /// All who receive do so at one node.
+    Lone,
 }
 
 impl Class {
     /// Whether a run is calm with it: nothing comes twice for it.
     pub(crate) fn is_calm(self) -> bool {
-        matches!(self, Self::Delay | Self::SlowDisk | Self::Skew | Self::Stops)
+        matches!(
+            self,
+            Self::Delay
+                | Self::SlowDisk
+                | Self::Skew
+                | Self::Stops
+                | Self::Guests
+                | Self::Renewals
+                | Self::Lone
+        )
     }
 
     /// Those that are drawn from a generator of their own, with the same chance.
-    pub(crate) const OWN: [(Self, u32); 15] = [
+    pub(crate) const OWN: [(Self, u32); 18] = [
         (Self::Clocks, 12),
         (Self::Recovery, 12),
         (Self::FastRestarts, 12),
@@ -84,6 +99,9 @@ impl Class {
         (Self::FailedCommits, 12),
         (Self::FullDisks, 10),
         (Self::SlowDisks, 10),
+        (Self::Guests, 30),
+        (Self::Renewals, 10),
+        (Self::Lone, 12),
     ];
 
     /// Those that are drawn one after the other, with the chance (of a hundred) that a run has it.

@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Errand;
+
 /// A deed and when it is done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -191,6 +193,13 @@ pub enum Deed {
         /// The node.
         node: u64,
     },
+    /// Somebody else asks a node for something.
+    Guest {
+        /// The node.
+        node: u64,
+        /// For what.
+        errand: Errand,
+    },
 }
 
 /// A client, by its place in the plan.
@@ -235,7 +244,8 @@ impl Deed {
             | Self::RightClock { .. }
             | Self::Heal { .. }
             | Self::HealAll
-            | Self::HealClient { .. } => false,
+            | Self::HealClient { .. }
+            | Self::Guest { .. } => false,
         }
     }
 
@@ -261,7 +271,8 @@ impl Deed {
             | Self::Isolate { node }
             | Self::CutClient { node, .. }
             | Self::BreakClient { node, .. }
-            | Self::HealClient { node, .. } => vec![node],
+            | Self::HealClient { node, .. }
+            | Self::Guest { node, .. } => vec![node],
             Self::CutOneWay { from, to } | Self::Clog { from, to } => vec![from, to],
             Self::Cut { a, b } | Self::BreakLink { a, b } | Self::Heal { a, b } => vec![a, b],
             Self::HealAll | Self::ClientDies { .. } | Self::ClientPauses { .. } => Vec::new(),
@@ -298,7 +309,8 @@ impl Deed {
             | Self::Cut { .. }
             | Self::Isolate { .. }
             | Self::Heal { .. }
-            | Self::HealAll => None,
+            | Self::HealAll
+            | Self::Guest { .. } => None,
         }
     }
 }

@@ -100,7 +100,7 @@ fn queue(founders: usize, rng: &mut Pcg64Mcg) -> QueuePlan {
 }
 
 impl Draw {
-    fn has(&self, class: Class) -> bool {
+    pub(super) fn has(&self, class: Class) -> bool {
         self.plan.classes.contains(&class)
     }
 

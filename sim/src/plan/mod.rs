@@ -12,6 +12,7 @@ mod clients;
 mod deed;
 mod draw;
 mod file;
+mod guest;
 mod own;
 
 pub use class::Class;
@@ -20,6 +21,7 @@ pub use clients::{ConsumerPlan, ModePlan, ProducerPlan};
 pub use deed::{ClientName, Deed, Timed};
 pub use draw::draw;
 pub use file::FileError;
+pub use guest::Errand;
 
 use gaggle_wire::SettingsChange;
 use serde::{Deserialize, Serialize};
@@ -70,6 +72,15 @@ impl Plan {
     #[must_use]
     pub fn faults(&self) -> usize {
         self.deeds.iter().filter(|timed| timed.deed.is_fault()).count()
+    }
+}
+
+impl Plan {
+    /// Whether all who receive do so at one node of several.
+    pub(crate) fn is_lone(&self) -> bool {
+        let mut nodes = self.consumers.iter().map(|consumer| consumer.node);
+        let first = nodes.next().flatten();
+        self.options.nodes > 1 && first.is_some() && nodes.all(|node| node == first)
     }
 }
 

@@ -61,6 +61,9 @@ impl Draw {
             Class::FullDisks => self.often((1000, 8000), Self::fill),
             Class::SlowDisks => self.often((1000, 8000), Self::slow_disk),
             Class::Breaks => self.often((100, 4000), Self::break_one),
+            Class::Guests => self.guests(),
+            Class::Renewals => self.renewals(),
+            Class::Lone => self.lone(),
             _ => unreachable!("it is drawn from the first generator"),
         }
     }

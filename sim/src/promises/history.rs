@@ -163,6 +163,18 @@ impl History {
         self
     }
 
+    /// These are in session with the custodian from now on.
+    pub(super) fn meets(&mut self, at: impl IntoIterator<Item = usize>) -> &mut Self {
+        self.witness.sessions = at.into_iter().map(|at| (at, self.now)).collect();
+        self
+    }
+
+    /// The custodian is about to hand a message out.
+    pub(super) fn hands_out(&mut self, number: u64) -> &mut Self {
+        let name = (queue(), 0, PRODUCER, number);
+        self.fact(&Fact::HandedOut { name, by: node_id(self.custodian) })
+    }
+
     pub(super) fn loses_disk(&mut self, at: usize) -> &mut Self {
         let witness = self.witness.clone();
         self.judge.disk_lost(self.now, at, &|_| witness.clone());
@@ -260,6 +272,12 @@ impl History {
     pub(super) fn loses_older_connection(&mut self, client: Client) -> &mut Self {
         let place = self.place(client);
         self.judge.lost(self.now, Place { line: place.line - 1, ..place });
+        self
+    }
+
+    /// Nothing comes through any more between a client and the custodian.
+    pub(super) fn cut(&mut self, client: Client) -> &mut Self {
+        self.judge.oracle.cut(self.now, (client, self.custodian));
         self
     }
 

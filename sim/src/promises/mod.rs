@@ -21,8 +21,8 @@ mod p14_sick_clock;
 
 use std::fmt;
 
-use crate::judge::Scene;
-use crate::oracle::Fact;
+use crate::judge::{Scene, Subject};
+use crate::oracle::{Fact, Fate, FullName};
 
 /// A promise of `docs/promises.md`.
 #[derive(Debug)]
@@ -37,6 +37,14 @@ pub struct Promise {
 }
 
 type Watcher = fn(&Scene<'_>, &Fact) -> Option<String>;
+
+impl Promise {
+    /// Whether anything watches it.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.watcher.is_some()
+    }
+}
 
 /// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +76,8 @@ pub const TABLE: [Promise; 14] = [
         number: 1,
         name: "no loss",
         watched: "a confirm names as many copies as lie on disks, and no fewer than the queue \
-                  asks for; nothing is gone that nobody deleted; at the end all has come",
+                  asks for; nothing is gone that nobody deleted, and at the end what did not come \
+                  lies on a disk still",
         watcher: Some(p01_no_loss::watch),
     },
     Promise {
@@ -87,8 +96,9 @@ pub const TABLE: [Promise; 14] = [
     Promise {
         number: 4,
         name: "delete is final",
-        watched: "in fair weather nothing comes that was deleted more than 2 s before; in a storm \
-                  not from a host that somebody with the tombstone could have told for 2 s",
+        watched: "in fair weather nothing comes, or lies on a disk, that was deleted more than 2 s \
+                  before; in a storm nothing is handed out by a host that somebody with the \
+                  tombstone could have told for 2 s, or when their session began",
         watcher: Some(p04_delete_is_final::watch),
     },
     strict(5, "strict order"),
@@ -138,6 +148,13 @@ pub const TABLE: [Promise; 14] = [
         watcher: Some(p14_sick_clock::watch),
     },
 ];
+
+/// Whether a message lies on the disk of a node that is up.
+fn is_reachable(scene: &Scene<'_>, name: &FullName, fate: &Fate) -> bool {
+    let subject = Subject { name: *name, stamp: fate.label.stamp, custodian: None };
+    let witness = (scene.look)(&subject);
+    !witness.holders.is_disjoint(&witness.up)
+}
 
 const fn strict(number: u8, name: &'static str) -> Promise {
     Promise { number, name, watched: "strict queues are not built yet", watcher: None }

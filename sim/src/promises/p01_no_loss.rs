@@ -3,8 +3,9 @@
 //!
 //! The confirm is held against the disks: it may not name more copies than there are, nor fewer
 //! than the queue asks for. What every host that had it has lost with its disk is excused, see
-//! [`crate::oracle::Fate`]. What this file does not do: that all comes out in time
-//! is liveness.
+//! [`crate::oracle::Fate`]. At the end of a run what no node that is up has on its disk any more,
+//! and nobody deleted, is lost. What this file does not do: what lies on a disk and does not come
+//! is stranded, which is P10.
 
 use crate::judge::{Scene, Subject};
 use crate::oracle::{Fact, FullName, show};
@@ -19,7 +20,7 @@ pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
         }
         Fact::Over => {
             let mut open = scene.oracle.fates().filter(|(_, fate)| fate.is_open());
-            let (name, fate) = open.next()?;
+            let (name, fate) = open.find(|(name, fate)| !super::is_reachable(scene, name, fate))?;
             let (at, copies) = fate.confirmed?;
             let (name, at, seen) = (show(*name), at as f64 / 1e9, fate.deliveries.len());
             Some(format!("{name}, confirmed at {at:.6} by {copies}, seen {seen} times, is lost"))
@@ -81,9 +82,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_confirmed_and_never_came_is_lost_at_the_end() {
+    fn what_was_confirmed_and_lies_nowhere_is_lost_at_the_end() {
         let mut history = History::fair();
-        history.sends(A, 1).confirms(A, 1, 2).ends();
+        history.sends(A, 1).confirms(A, 1, 2).on_disks([]).ends();
         history.breaks(1);
         let mut history = History::fair();
         history.sends(A, 1).ends();
@@ -98,7 +99,7 @@ mod tests {
             for at in lost {
                 history.loses_disk(at);
             }
-            history.ends();
+            history.on_disks([]).ends();
             if broken { history.breaks(1) } else { history.breaks_nothing() }
         }
     }
@@ -107,7 +108,7 @@ mod tests {
     fn a_copy_that_was_taken_over_counts_when_the_first_hosts_lose_their_disks() {
         let mut history = History::fair();
         history.on_disks([0, 2]).sends(A, 1).confirms(A, 1, 2).on_disks([0, 1, 2]);
-        history.loses_disk(0).loses_disk(2).ends();
+        history.loses_disk(0).loses_disk(2).on_disks([]).ends();
         history.breaks(1);
     }
 }

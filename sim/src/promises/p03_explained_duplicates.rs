@@ -147,4 +147,24 @@ mod tests {
         history.consumes(A).sends(A, 1).stops(A, 0).delivers(B, 1).delivers(A, 1);
         history.breaks_nothing();
     }
+
+    #[test]
+    fn what_was_said_into_a_cut_to_have_been_taken_was_not_heard() {
+        for (cut, broken) in [(true, false), (false, true)] {
+            let mut history = History::fair();
+            history.consumes(A).sends(A, 1).delivers(A, 1);
+            if cut {
+                history.cut(A);
+            }
+            history.takes(A, 1).after_ms(200).loses_connection(A).delivers(B, 1);
+            if broken { history.breaks(3) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
+    fn what_a_purge_took_in_flight_may_be_sent_again_and_come() {
+        let mut history = History::fair();
+        history.sends(A, 1).confirms(A, 1, 2).delivers(A, 1).purges().sends(A, 1).delivers(B, 1);
+        history.breaks_nothing();
+    }
 }

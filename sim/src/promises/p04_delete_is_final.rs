@@ -1,43 +1,97 @@
 //! P4, delete is final: what was deleted does not come again.
 //!
-//! In fair weather a deleted message may come for as long as its tombstone may take to every host
-//! that can be reached, and no longer. In a storm it binds where it can be known: the custodian
-//! had the tombstone itself, or was in an undisturbed session for that long with a host that has
-//! had it since the delete was confirmed.
+//! In fair weather a deleted message may come, and its copies may lie on disks, for as long as its
+//! tombstone may take to every host that can be reached, and no longer. In a storm it binds where
+//! it can be known: the custodian had the tombstone itself, or was in an undisturbed session for
+//! that long with a host that has had it since the delete was confirmed. And at any time it binds
+//! at the moment of handing out, if such a host had the tombstone when their session began: that
+//! begins with tombstones.
 //!
-//! What nobody has the tombstone of any more, because disks were lost, may come back. Known not to
-//! hold: with `at_least` 1 a message that two sides of a cut accepted comes back to
-//! the side that deleted it when the cut outlasts the resend window, for then nobody has its
-//! tombstone any more. It is excused only where that can be seen.
+//! What nobody has the tombstone of any more, because disks were lost, may come back.
+//! Known not to hold, both with `at_least` 1, of a message that two sides of a cut accepted: it
+//! comes back to the side that deleted it when the cut outlasts the resend window, for then nobody
+//! has its tombstone any more; and when the cut is healed the other side may hand it out once more,
+//! before it has heard what the first holds. It is excused only where that can be seen.
 
-use crate::judge::{Scene, Subject};
-use crate::options::place;
-use crate::oracle::{Delivered, Fact, Fate, show};
+use gaggle_wire::NodeId;
+
+use crate::judge::{Scene, Subject, Witness};
+use crate::options::{node_id, place};
+use crate::oracle::{Delivered, Fact, Fate, FullName, show};
 
 pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
-    let Fact::Delivered(delivered) = fact else { return None };
+    match fact {
+        Fact::Delivered(delivered) => comes(scene, delivered),
+        Fact::HandedOut { name, by } => handed_out(scene, *name, *by),
+        Fact::Later => scene.oracle.fates().find_map(|(name, fate)| lies(scene, name, fate)),
+        _ => None,
+    }
+}
+
+/// Whether a message may not come any more.
+fn comes(scene: &Scene<'_>, delivered: &Delivered) -> Option<String> {
     let fate = scene.oracle.fate(&delivered.name)?;
     let deleted = fate.deleted?;
     let told = deleted + TOLD < delivered.at;
     let fair = scene.weather.fair_since().is_some_and(|since| since + TOLD < delivered.at);
     let (name, at) = (show(delivered.name), deleted as f64 / 1e9);
     let by = delivered.label.receipt.custodian;
-    if told && fair && !fate.unburied && !forgotten(scene, delivered, fate) {
+    let forgotten = || forgotten(scene, &delivered.name, fate, &witness(scene, delivered));
+    if told && fair && !fate.unburied && !forgotten() {
         return Some(format!("{name}, deleted at {at:.6}, is delivered by {by}"));
     }
     let teller = teller(scene, delivered, fate)?;
     Some(format!(
         "{name}, deleted at {at:.6}, is delivered by {by}, and {} has its tombstone",
-        crate::options::node_id(teller)
+        node_id(teller)
     ))
+}
+
+/// Whether a message is handed out by a node that began a session with its tombstone.
+fn handed_out(scene: &Scene<'_>, name: FullName, by: NodeId) -> Option<String> {
+    let fate = scene.oracle.fate(&name)?;
+    let deleted = fate.deleted?;
+    let subject = Subject { name, stamp: fate.label.stamp, custodian: Some(by) };
+    let witness = (scene.look)(&subject);
+    if is_lone(scene, &name) && fate.sends > 1 {
+        return None;
+    }
+    let begun_after = |at: &usize| witness.sessions.get(at).is_some_and(|since| deleted < *since);
+    let mut tellers = fate.buried_at.intersection(&witness.buriers).copied();
+    let teller = tellers.find(|at| *at == place(by) || begun_after(at))?;
+    let (name, at) = (show(name), deleted as f64 / 1e9);
+    let teller = node_id(teller);
+    Some(format!("{name}, deleted at {at:.6}, is handed out by {by}, told of it by {teller}"))
+}
+
+/// Whether a message lies on a disk for longer than its tombstone may take in sessions that are all
+/// undisturbed. Each is looked at for a moment once that time is over.
+fn lies(scene: &Scene<'_>, name: &FullName, fate: &Fate) -> Option<String> {
+    let quiet = scene.weather.fair_since()?.max(scene.weather.all_quiet_since());
+    let over = fate.deleted?.max(quiet) + TOLD;
+    if scene.now <= over || over + A_MOMENT < scene.now {
+        return None;
+    }
+    let subject = Subject { name: *name, stamp: fate.label.stamp, custodian: None };
+    let witness = (scene.look)(&subject);
+    if fate.unburied || forgotten(scene, name, fate, &witness) {
+        return None;
+    }
+    let keepers = witness.holders.intersection(&witness.up);
+    let keeper = keepers.copied().find(|at| !witness.buriers.contains(at))?;
+    let (name, at, keeper) = (show(*name), fate.deleted? as f64 / 1e9, node_id(keeper));
+    Some(format!("{name}, deleted at {at:.6}, still lies at {keeper}, without tombstone"))
 }
 
 /// Whether a message that was sent more than once to a queue which is content with one copy is
 /// one whose tombstone nobody has any more.
-fn forgotten(scene: &Scene<'_>, delivered: &Delivered, fate: &Fate) -> bool {
-    let queue = scene.oracle.queue(delivered.name.0);
-    let lone = queue.is_some_and(|queue| queue.settings.at_least == 1);
-    lone && fate.sends > 1 && witness(scene, delivered).buriers.is_empty()
+fn forgotten(scene: &Scene<'_>, name: &FullName, fate: &Fate, witness: &Witness) -> bool {
+    is_lone(scene, name) && fate.sends > 1 && witness.buriers.is_empty()
+}
+
+/// Whether its queue is content with one copy.
+fn is_lone(scene: &Scene<'_>, name: &FullName) -> bool {
+    scene.oracle.queue(name.0).is_some_and(|queue| queue.settings.at_least == 1)
 }
 
 /// Who has the tombstone and could have told the custodian of it.
@@ -58,7 +112,7 @@ fn teller(scene: &Scene<'_>, delivered: &Delivered, fate: &Fate) -> Option<usize
     })
 }
 
-fn witness(scene: &Scene<'_>, delivered: &Delivered) -> crate::judge::Witness {
+fn witness(scene: &Scene<'_>, delivered: &Delivered) -> Witness {
     let receipt = &delivered.label.receipt;
     let custodian = Some(receipt.custodian);
     (scene.look)(&Subject { name: delivered.name, stamp: receipt.stamp, custodian })
@@ -66,6 +120,8 @@ fn witness(scene: &Scene<'_>, delivered: &Delivered) -> crate::judge::Witness {
 
 /// How long a tombstone may take in a session that is open, and a delivery on its way.
 const TOLD: u64 = 2_000_000_000 + super::ON_ITS_WAY;
+/// More than passes between two looks.
+const A_MOMENT: u64 = 200_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -150,5 +206,37 @@ mod tests {
             deleted(&mut history, 30_000).delivers(B, 1);
             if broken { history.breaks(4) } else { history.breaks_nothing() }
         }
+    }
+
+    #[test]
+    fn a_copy_that_lies_anywhere_long_after_the_delete_breaks_it() {
+        for (ms, buried, broken) in
+            [(2300, vec![1], false), (2450, vec![1], true), (2450, vec![0, 1, 2], false)]
+        {
+            let mut history = History::fair();
+            history.buried(buried);
+            deleted(&mut history, ms).looks();
+            if broken { history.breaks(4) } else { history.breaks_nothing() }
+        }
+        let mut history = History::fair();
+        deleted(&mut history, 2450).on_disks([1]).up([0, 2]).looks();
+        history.breaks_nothing();
+        let mut history = History::fair();
+        deleted(&mut history, 1000).troubles(1, 2).after_ms(1450).looks();
+        history.breaks_nothing();
+    }
+
+    #[test]
+    fn who_began_a_session_with_the_tombstone_hands_nothing_out() {
+        for (after, broken) in [(1, true), (0, false)] {
+            let mut history = History::fair();
+            history.buried([2]);
+            deleted(&mut history, 0).disturbed().after_ms(after).meets([2]).hands_out(1);
+            if broken { history.breaks(4) } else { history.breaks_nothing() }
+        }
+        let mut history = History::fair();
+        history.buried([2]);
+        deleted(&mut history, 3000).disturbed().hands_out(1);
+        history.breaks_nothing();
     }
 }

@@ -2,14 +2,28 @@
 //! reachable, at once.
 //!
 //! It is judged in fair weather, once every lease that nobody saw has run out: no message may have
-//! been ready, and no consumer of its queue waiting, both for longer than a moment. What this file
-//! does not do: that all comes out after a storm is liveness.
+//! been ready, and no consumer of its queue waiting, both for longer than a moment. At the end of a
+//! run, when somebody has waited at every node for long, nothing may be left that lies on a disk.
+//! What this file does not do: what lies nowhere any more is lost, which is P1.
 
 use crate::judge::{Scene, Subject};
 use crate::oracle::{Fact, Fate, FullName, show};
 
 pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
-    let Fact::Later = fact else { return None };
+    match fact {
+        Fact::Later => kept_waiting(scene),
+        Fact::Over => {
+            let mut open = scene.oracle.fates().filter(|(_, fate)| fate.is_open());
+            let (name, fate) = open.find(|(name, fate)| super::is_reachable(scene, name, fate))?;
+            let (at, seen) = (fate.confirmed?.0 as f64 / 1e9, fate.deliveries.len());
+            Some(format!("{}, confirmed at {at:.6}, seen {seen} times, does not come", show(*name)))
+        }
+        _ => None,
+    }
+}
+
+/// A message that is ready while somebody waits.
+fn kept_waiting(scene: &Scene<'_>) -> Option<String> {
     let fair = scene.weather.fair_since()?;
     let seen = fair.saturating_add(scene.oracle.longest_lease());
     let long = |since: u64| since.saturating_add(AT_ONCE) < scene.now;
@@ -21,7 +35,8 @@ pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
             let queue = scene.oracle.queue(name.0).filter(|queue| queue.name == wait.queue)?;
             let delay = queue.settings.delay_ms.saturating_mul(1_000_000);
             let since = fate.ready_since(delay).filter(|since| long(*since))?;
-            is_reachable(scene, place.node, name, fate).then_some((*name, since))
+            let here = !is_leaving(scene, place.node, name, fate);
+            (here && super::is_reachable(scene, name, fate)).then_some((*name, since))
         })?;
         Some(format!(
             "{} is ready since {:.6}, and client {} waits at {} since {:.6}",
@@ -34,12 +49,11 @@ pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
     })
 }
 
-/// Whether a message lies at a node that is up. Who waits at a node that is being stopped has been
-/// told so, and gets what it hands over elsewhere.
-fn is_reachable(scene: &Scene<'_>, node: usize, name: &FullName, fate: &Fate) -> bool {
-    let stamp = fate.label.stamp;
-    let witness = (scene.look)(&Subject { name: *name, stamp, custodian: None });
-    !witness.leaving.contains(&node) && !witness.holders.is_disjoint(&witness.up)
+/// Whether a node is being stopped. Who waits there has been told so, and gets what it hands over
+/// elsewhere.
+fn is_leaving(scene: &Scene<'_>, node: usize, name: &FullName, fate: &Fate) -> bool {
+    let subject = Subject { name: *name, stamp: fate.label.stamp, custodian: None };
+    (scene.look)(&subject).leaving.contains(&node)
 }
 
 /// What "at once" is, commits and two words between nodes included.
@@ -111,6 +125,16 @@ mod tests {
     fn after_a_fault_it_is_judged_once_unseen_leases_are_over() {
         let mut history = ready();
         history.consumes(B).disturbed().after_ms(60_000).looks();
+        history.breaks_nothing();
+    }
+
+    #[test]
+    fn what_lies_on_a_disk_and_has_not_come_at_the_end_breaks_it() {
+        let mut history = History::fair();
+        history.sends(A, 1).confirms(A, 1, 2).ends();
+        history.breaks(10);
+        let mut history = History::fair();
+        history.sends(A, 1).confirms(A, 1, 2).delivers(A, 1).deletes(A, 1).ends();
         history.breaks_nothing();
     }
 }

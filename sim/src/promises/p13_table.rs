@@ -80,7 +80,7 @@ mod tests {
     fn what_was_purged_and_comes_again_breaks_it() {
         for (ms, broken) in [(1000, false), (3000, true)] {
             let mut history = History::fair();
-            history.sends(A, 1).confirms(A, 1, 2).after_ms(1000).purges().after_ms(ms);
+            history.sends(A, 1).confirms(A, 1, 2).after_ms(1500).purges().after_ms(ms);
             history.delivers(B, 1);
             if broken { history.breaks(13) } else { history.breaks_nothing() }
         }
