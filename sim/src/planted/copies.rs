@@ -4,7 +4,7 @@ use gaggle_core::effect::Effect;
 use gaggle_core::envelope::{Envelope, PartitionInventory};
 use gaggle_core::event::Event;
 use gaggle_core::ranges::Ranges;
-use gaggle_wire::{Attempt, Label, Request, Response};
+use gaggle_wire::{Label, Response};
 
 use super::border::{Border, Said};
 
@@ -92,37 +92,3 @@ fn bury_what_is_absent(inventory: &mut PartitionInventory) {
         *gone = Ranges::of(1, last.unwrap_or(0)).without(held);
     }
 }
-
-/// Whoever is sent a message again takes it for a new one and asks nobody.
-pub(super) const RESEND_AS_NEW: Border = Border {
-    hears: |event| match event {
-        Event::Request {
-            reply,
-            request: Request::Send { queue, partition, within_ms, labels, .. },
-        } => {
-            let attempt = Attempt::First;
-            let request = Request::Send { queue, partition, attempt, within_ms, labels };
-            vec![Event::Request { reply, request }]
-        }
-        other => vec![other],
-    },
-    ..Border::HONEST
-};
-
-/// A host that fails in mid-send gets a stand-in, and the other holders are not told of it.
-pub(super) const STAND_IN_NOT_TOLD: Border = Border {
-    says: |effects| {
-        let (mut kept, mut heard) = (Vec::new(), Vec::new());
-        for effect in effects {
-            match effect {
-                Effect::Send { link, envelope: Envelope::Relist { batch, version, .. } } => {
-                    let envelope = Envelope::Relisted { batch, version };
-                    heard.push(Event::Envelope { link, envelope });
-                }
-                other => kept.push(other),
-            }
-        }
-        Said { effects: kept, heard, ..Said::default() }
-    },
-    ..Border::HONEST
-};

@@ -3,11 +3,9 @@
 use gaggle_core::effect::Effect;
 use gaggle_core::envelope::Envelope;
 use gaggle_core::ledger::key::meta;
-use gaggle_core::ledger::{Key, Row, record};
-use gaggle_core::table::Entry;
-use gaggle_wire::Stamp;
+use gaggle_core::ledger::{Key, Row};
 
-use super::border::Border;
+use super::border::{Border, Said};
 use super::custody::without;
 
 /// Tombstones are in memory alone.
@@ -25,15 +23,15 @@ pub(super) const STAMPS_ISSUED_AGAIN: Border = Border {
     ..Border::HONEST
 };
 
-/// When a queue was purged is in memory alone.
-pub(super) const PURGE_FORGOTTEN: Border = Border {
-    opens: |_, rows| {
-        for row in rows.iter_mut().filter(|row| matches!(parsed(row), Key::Queue(_))) {
-            let entry: Result<Entry, _> = record::decode(&row.value);
-            let mut entry = entry.expect("it was written by a node");
-            entry.purged = Stamp::ZERO;
-            row.value = record::encode(&entry);
+/// What was changed in the table while a node was away is not told to it when it returns.
+pub(super) const TABLE_NOT_TOLD: Border = Border {
+    says: |effects| {
+        let marks =
+            |effect: &Effect| matches!(effect, Effect::Send { envelope: Envelope::Mark, .. });
+        if !effects.iter().any(marks) {
+            return Said { effects, ..Said::default() };
         }
+        without(effects, |envelope| matches!(envelope, Envelope::Table { .. }))
     },
     ..Border::HONEST
 };

@@ -67,7 +67,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "absence-is-delete",
-        breaks: &["P1", "P13"],
+        breaks: &["P1"],
         shows: &[],
         plot: Plot::Border(&copies::ABSENCE_IS_DELETE),
     },
@@ -78,12 +78,6 @@ pub const BUGS: &[Bug] = &[
         plot: Plot::Core(include_str!("../../planted/one-host-twice.patch")),
     },
     Bug {
-        name: "retention-by-producer",
-        breaks: &["P1"],
-        shows: &[],
-        plot: Plot::Core(include_str!("../../planted/retention-by-producer.patch")),
-    },
-    Bug {
         name: "contents-swapped",
         breaks: &["P2"],
         shows: &[],
@@ -91,7 +85,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "yield-before-held",
-        breaks: &["P1", "P3"],
+        breaks: &["P3", "P10"],
         shows: &["L5"],
         plot: Plot::Border(&custody::YIELD_BEFORE_HELD),
     },
@@ -122,20 +116,14 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "before-the-marks",
         breaks: &["P4"],
-        shows: &[],
+        shows: &["P3", "L5"],
         plot: Plot::Border(&custody::BEFORE_THE_MARKS),
     },
     Bug {
-        name: "stand-in-not-told",
+        name: "stand-in-forgotten",
         breaks: &["P4"],
         shows: &["L5"],
-        plot: Plot::Border(&copies::STAND_IN_NOT_TOLD),
-    },
-    Bug {
-        name: "stand-in-not-listed",
-        breaks: &["P4"],
-        shows: &["L5"],
-        plot: Plot::Core(include_str!("../../planted/stand-in-not-listed.patch")),
+        plot: Plot::Core(include_str!("../../planted/stand-in-forgotten.patch")),
     },
     Bug {
         name: "tombstone-dropped-by-age",
@@ -146,7 +134,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "stamps-issued-again",
         breaks: &["P8"],
-        shows: &[],
+        shows: &["P3"],
         plot: Plot::Border(&memory::STAMPS_ISSUED_AGAIN),
     },
     Bug {
@@ -162,28 +150,22 @@ pub const BUGS: &[Bug] = &[
         plot: Plot::Core(include_str!("../../planted/head-dropped.patch")),
     },
     Bug {
-        name: "resend-as-new",
-        breaks: &["P11"],
-        shows: &[],
-        plot: Plot::Border(&copies::RESEND_AS_NEW),
-    },
-    Bug {
-        name: "clash-not-checked",
-        breaks: &["P11"],
-        shows: &[],
-        plot: Plot::Core(include_str!("../../planted/clash-not-checked.patch")),
-    },
-    Bug {
         name: "tombstone-dropped-early",
         breaks: &["P11"],
-        shows: &[],
+        shows: &["P3", "P4", "L5"],
         plot: Plot::Core(include_str!("../../planted/tombstone-dropped-early.patch")),
     },
     Bug {
-        name: "purge-forgotten",
-        breaks: &["P13"],
+        name: "arrivals-not-cut",
+        breaks: &["P12"],
         shows: &[],
-        plot: Plot::Border(&memory::PURGE_FORGOTTEN),
+        plot: Plot::Core(include_str!("../../planted/arrivals-not-cut.patch")),
+    },
+    Bug {
+        name: "table-not-told",
+        breaks: &["P13"],
+        shows: &["P1", "P10", "L5"],
+        plot: Plot::Border(&memory::TABLE_NOT_TOLD),
     },
     Bug {
         name: "queue-comes-back",

@@ -9,6 +9,7 @@ use super::workshop::{Apply, apply, root};
 use super::{BUGS, Plot};
 use crate::failure::Failure;
 use crate::plan;
+use crate::promises::TABLE;
 use crate::report::Detail;
 use crate::storm;
 
@@ -33,6 +34,14 @@ fn every_bug_has_a_name_of_its_own_and_every_patch_is_planted() {
         let path = patch.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap();
         assert!(names.contains(name), "{} is not in the list", path.display());
+    }
+}
+
+#[test]
+fn every_promise_that_is_watched_is_broken_by_a_bug() {
+    for promise in TABLE.iter().filter(|promise| promise.is_watched()) {
+        let number = format!("P{}", promise.number);
+        assert!(BUGS.iter().any(|bug| bug.accounts_for(&number)), "{number}: {}", promise.name);
     }
 }
 
@@ -73,5 +82,11 @@ fn bugs_that_show_at_once_are_found_at_once() {
 }
 
 /// Bugs at the border that show in most storms.
-const AT_ONCE: [&str; 3] = ["absence-is-delete", "contents-swapped", "returner-not-told"];
+const AT_ONCE: [&str; 5] = [
+    "absence-is-delete",
+    "confirm-before-held",
+    "contents-swapped",
+    "leases-not-told",
+    "returner-not-told",
+];
 const SEEDS: u64 = 200;
