@@ -30,6 +30,8 @@ pub(crate) struct OfProcess {
     counted: Ranges,
     /// What was unsettled at the last look; what still is, is open.
     looked_at: Ranges,
+    /// What somebody wanted stored since the last look, though it was here.
+    wanted: Ranges,
     /// Held, be it settled, and perhaps not at every host of its list that can be reached.
     lacking: Ranges,
     /// Was held, and its row is damaged or has vanished: another holder is asked for it.
@@ -247,6 +249,22 @@ impl Known {
         self.processes.get(&process).is_some_and(|known| known.unsettled.contains(number))
     }
 
+    /// Somebody wants this one stored that is here: it may be counted for a confirm.
+    pub(crate) fn want(&mut self, process: ProcessId, number: u64) {
+        if let Some(known) = self.processes.get_mut(&process) {
+            known.looked_at.remove(number);
+            known.wanted.insert(number);
+        }
+    }
+
+    /// Which of these have been unsettled since before the last look, and nobody has wanted them
+    /// stored meanwhile.
+    pub(crate) fn forlorn(&self, process: ProcessId, numbers: &Ranges) -> Ranges {
+        let known = self.processes.get(&process);
+        let forlorn = known.map(|known| known.unsettled.intersection(&known.looked_at));
+        forlorn.map_or_else(Ranges::default, |forlorn| forlorn.intersection(numbers))
+    }
+
     /// What was unsettled at the last look and still is, and what is lacking somewhere, by
     /// process; and looks.
     pub(crate) fn open(&mut self) -> Vec<(ProcessId, Ranges)> {
@@ -259,7 +277,7 @@ impl Known {
                     open.push((*process, still));
                 }
             }
-            known.looked_at = known.unsettled.clone();
+            known.looked_at = known.unsettled.without(&std::mem::take(&mut known.wanted));
         }
         open
     }
@@ -448,6 +466,22 @@ mod tests {
         assert_eq!(told.processes, [(P, Ranges::of(1, 1), Ranges::default())]);
         let truth = known.inventory(id, Some(&asked));
         assert_eq!(truth.processes, [(P, Ranges::default(), Ranges::default())]);
+    }
+
+    #[test]
+    fn what_is_wanted_while_others_are_asked_about_it_is_not_forlorn() {
+        let mut known = Known::default();
+        known.hold(P, 1);
+        known.hold(P, 2);
+        known.open();
+        let both = Ranges::of(1, 2);
+        assert_eq!(known.open(), [(P, both.clone())]);
+        known.want(P, 1);
+        assert_eq!(known.forlorn(P, &both), Ranges::of(2, 2));
+        known.open();
+        assert_eq!(known.forlorn(P, &both), Ranges::of(2, 2), "answers may still come");
+        known.open();
+        assert_eq!(known.forlorn(P, &both), both);
     }
 
     #[test]

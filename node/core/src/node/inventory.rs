@@ -364,7 +364,8 @@ impl Node {
     }
 
     /// Old copies that no other host has, although all that should have one were asked: they
-    /// were never confirmed, and may have been deleted everywhere else. They go (P4).
+    /// were never confirmed, and may have been deleted everywhere else. They go (P4), unless they
+    /// were sent again meanwhile: then they count for that confirm (P1).
     fn drop_orphans(
         &mut self,
         now: Now,
@@ -382,10 +383,9 @@ impl Node {
         }
         let mut orphans: Numbers = Vec::new();
         for (process, numbers) in numbers {
-            let Some(known) = partition.known.of(process) else { continue };
-            let left = known.unsettled.intersection(&numbers);
-            if !left.is_empty() {
-                orphans.push((process, left));
+            let forlorn = partition.known.forlorn(process, &numbers);
+            if !forlorn.is_empty() {
+                orphans.push((process, forlorn));
             }
         }
         if !orphans.is_empty() {

@@ -18,6 +18,7 @@ use crate::ledger::Row;
 use crate::ledger::key::{messages, messages_after};
 use crate::now::Now;
 use crate::queue::Sweep;
+use crate::ranges::Ranges;
 use crate::session::PartitionId;
 
 impl Node {
@@ -115,7 +116,7 @@ impl Node {
             let Some(partition) = self.partitions.get(&id) else { return };
             let (process, number) = (key.stamp.process, message.label.number);
             let orphan = numbers.iter().any(|(of, n)| *of == process && n.contains(number))
-                && partition.known.is_unsettled(process, number)
+                && !partition.known.forlorn(process, &Ranges::of(number, number)).is_empty()
                 && message.accepted.time < rule.aged_before;
             if orphan {
                 self.drop_copy(key, number, effects);

@@ -51,6 +51,11 @@ impl Node {
         after: AfterTwins,
         effects: &mut Effects,
     ) {
+        if let Some(partition) = self.partitions.get_mut(&id) {
+            for (_, label) in &left {
+                partition.known.want(label.stamp.process, label.number);
+            }
+        }
         let twins = Twins { id, left, holders, exceptions: Vec::new(), after };
         self.read_twins(now, twins, effects);
     }
