@@ -39,7 +39,7 @@ pub(crate) struct Partition {
     /// Leases that ended before their time, of which the other holders are to be told.
     ended: BTreeMap<(Stamp, Lease), (ListId, LeaseTold)>,
     /// Leases of other custodians, as they told them.
-    told: BTreeMap<Stamp, (Mono, Lease)>,
+    told: BTreeMap<Stamp, Heard>,
     pub(crate) lists: Lists,
     /// When the next delayed message may be due, in wall milliseconds.
     pub(crate) next_due: Option<u64>,
@@ -54,6 +54,14 @@ pub(crate) struct Partition {
     pub(crate) looking: bool,
     /// Whether rows were passed over that may be handed out once they are settled.
     pub(crate) passed_over: bool,
+}
+
+/// A lease of another custodian on a message that is neither ready nor in flight here.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    number: u64,
+    until: Mono,
+    lease: Lease,
 }
 
 /// What decides, beside sessions, whether a message is handed out.
@@ -212,11 +220,11 @@ impl Partition {
     /// ready or in flight already; a message that only it had hidden is given back.
     pub(crate) fn lease_told(&mut self, told: &LeaseTold, now: Mono) -> Option<Head> {
         let until = now.plus(std::time::Duration::from_millis(told.remaining_ms));
-        let LeaseTold { stamp, custodian, boot, delivery, .. } = *told;
+        let LeaseTold { number, stamp, custodian, boot, delivery, .. } = *told;
         let lease = Lease { custodian, boot, delivery };
         let hidden = self.flights.with(stamp).map(|flight| flight.lease == lease);
         if told.remaining_ms == 0 {
-            if self.told.get(&stamp).is_some_and(|(_, present)| *present == lease) {
+            if self.told.get(&stamp).is_some_and(|told| told.lease == lease) {
                 self.told.remove(&stamp);
             }
             if hidden != Some(true) {
@@ -230,7 +238,7 @@ impl Partition {
         } else if let Some(head) = self.window.remove(stamp) {
             self.honour(head, (until, lease), now);
         } else if self.told.len() < TOLD_MAX || self.told.contains_key(&stamp) {
-            self.told.insert(stamp, (until, lease));
+            self.told.insert(stamp, Heard { number, until, lease });
         }
         None
     }
@@ -256,7 +264,7 @@ impl Partition {
     /// A flight that is over, unless another custodian's lease keeps the message hidden.
     fn unless_told(&mut self, flight: Flight, now: Mono) -> Option<Flight> {
         match self.told.remove(&flight.head.label.stamp) {
-            Some((until, lease)) if until > now => {
+            Some(Heard { until, lease, .. }) if until > now => {
                 self.honour(flight.head, (until, lease), now);
                 None
             }
@@ -266,13 +274,28 @@ impl Partition {
 
     /// The lease of another custodian on this message, if it still runs.
     pub(crate) fn told_lease(&self, stamp: Stamp, now: Mono) -> Option<(Mono, Lease)> {
-        self.told.get(&stamp).copied().filter(|(until, _)| *until > now)
+        let told = self.told.get(&stamp).filter(|told| told.until > now)?;
+        Some((told.until, told.lease))
+    }
+
+    /// Leases of other custodians whose messages were not read here since they were told: a host
+    /// that comes back has to hear of them as well.
+    pub(crate) fn leases_heard(&self, now: Mono) -> Vec<(ListId, LeaseTold)> {
+        let running = self.told.iter().filter(|(_, told)| told.until > now);
+        let heard = running.filter_map(|(stamp, Heard { number, until, lease })| {
+            let list = self.lists.of(stamp.process, *number)?;
+            let remaining_ms = u64::try_from(until.since(now).as_millis()).unwrap_or(u64::MAX);
+            let Lease { custodian, boot, delivery } = *lease;
+            let (number, stamp, remaining_ms) = (*number, *stamp, remaining_ms.max(1));
+            Some((list, LeaseTold { number, stamp, remaining_ms, custodian, boot, delivery }))
+        });
+        heard.collect()
     }
 
     /// Forgets what others told of leases that have run out.
     pub(crate) fn forget_told(&mut self, now: Mono) {
         if !self.told.is_empty() {
-            self.told.retain(|_, (until, _)| *until > now);
+            self.told.retain(|_, told| told.until > now);
         }
     }
 
