@@ -14,7 +14,7 @@ use crate::carrier::Goodbye;
 use crate::disk::LastCommit;
 use crate::goals::Goal;
 use crate::judge::Subject;
-use crate::process::Stop;
+use crate::process::{Process, Stop};
 use crate::witness::look;
 use crate::world::{Happening, World};
 
@@ -36,6 +36,10 @@ impl World {
         self.report.line(self.now, format_args!("start {}", at + 1));
         self.goals_started(at);
         self.judge.weather.trouble(self.now, at, at);
+        if self.processes.iter().any(|other| other.life > 0 && other.node.is_none()) {
+            // It waits for whom it remembers, and what it is the first to hand out waits with it.
+            self.judge.weather.disturb();
+        }
         let mut config = self.options.config(at, self.rng.random());
         let process = &mut self.processes[at];
         process.life += 1;
@@ -187,6 +191,12 @@ impl World {
         if self.processes[at].node.is_some() && self.processes[at].stop == Stop::No {
             self.report.line(self.now, format_args!("drain {}", at + 1));
             self.processes[at].stop = Stop::Asked;
+            let leaves = |process: &&Process| process.node.is_none() || process.stop != Stop::No;
+            let away = self.processes.iter().filter(leaves).count();
+            // What the last host of a queue has handed out comes again: there is nobody to tell.
+            if self.judge.oracle.fewest_replicas().is_some_and(|fewest| away >= fewest) {
+                self.judge.weather.disturb();
+            }
             self.feed(at, Event::Drain);
         }
     }

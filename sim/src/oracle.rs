@@ -397,6 +397,12 @@ impl Oracle {
         of_name.map(|queue| queue.id).max()
     }
 
+    /// Copies of each message of the queue that has the fewest.
+    #[must_use]
+    pub fn fewest_replicas(&self) -> Option<usize> {
+        self.queues.values().map(|queue| usize::from(queue.settings.replicas)).min()
+    }
+
     /// Whether a send was accepted at this stamp.
     #[must_use]
     pub fn was_accepted_at(&self, stamp: Stamp) -> bool {

@@ -390,8 +390,12 @@ impl World {
         }
         for word in self.processes[at].disk.end() {
             self.speak(at, word);
+            if self.processes[at].life != life {
+                // Its last word: who has ended says nothing more.
+                return;
+            }
         }
-        if self.processes[at].life == life && self.processes[at].disk.start() {
+        if self.processes[at].disk.start() {
             self.commit_begins(at);
         }
     }

@@ -144,6 +144,32 @@ fn who_stops_tells_its_leases_before_the_others_hear_that_it_is_gone() {
     }
 }
 
+fn who_stops_has_one_last_session_with_each_of_the_others() {
+    let mut options = Options::calm(4, 3);
+    options.commit = (20 * MS, 60 * MS);
+    let mut world = formed_of(options);
+    let before = world.counted("sessions_ended");
+    world.drain(3);
+    assert!(world.run_until(10 * SECOND, |world| !world.is_up(3)), "it does not stop");
+    world.run(SECOND);
+    assert_eq!(world.counted("sessions_ended") - before, 3);
+}
+
+fn who_stops_and_is_back_at_once_hears_of_the_leases_that_it_told() {
+    for seed in 1..=5 {
+        let mut world = formed(3, seed);
+        let queue = create(&mut world, one_partition());
+        let one = labels(&world, 7, 1, 1);
+        sent(&mut world, 0, &queue, &one);
+        let custodian = place(received(&mut world, 0, 1000).remove(0).receipt.custodian);
+        world.drain(custodian);
+        assert!(world.run_until(10 * SECOND, |world| !world.is_up(custodian)), "seed {seed}");
+        world.start(custodian);
+        let other = (custodian + 1) % 3;
+        assert!(received(&mut world, other, 5000).is_empty(), "P3, seed {seed}: it is leased");
+    }
+}
+
 scenarios![
     an_expired_lease_is_delivered_again_and_the_old_receipt_is_stale,
     a_receipt_is_not_given_twice_though_the_message_was_out_of_sight_in_between,
@@ -152,4 +178,6 @@ scenarios![
     the_next_custodian_goes_on_and_honours_the_leases_it_was_told,
     what_reaches_its_age_is_gone_everywhere,
     who_stops_tells_its_leases_before_the_others_hear_that_it_is_gone,
+    who_stops_has_one_last_session_with_each_of_the_others,
+    who_stops_and_is_back_at_once_hears_of_the_leases_that_it_told,
 ];

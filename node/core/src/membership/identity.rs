@@ -41,7 +41,7 @@ impl Generation {
     }
 
     /// Whether both can belong to one run of a node.
-    pub(super) const fn same_run(self, other: Self) -> bool {
+    pub(crate) const fn same_run(self, other: Self) -> bool {
         self.0 >> RENEWAL_BITS == other.0 >> RENEWAL_BITS
     }
 

@@ -16,7 +16,7 @@ use crate::effect::{Effect, Effects};
 use crate::envelope::{Envelope, LeaseTold, PeerHello, Wanted};
 use crate::event::LinkId;
 use crate::ledger::{Key, Write, record};
-use crate::membership::{Profile, Zone};
+use crate::membership::{Generation, Profile, Zone};
 use crate::now::Now;
 use crate::queue::Flight;
 use crate::session::Disk;
@@ -31,7 +31,8 @@ impl Node {
         effects: &mut Effects,
     ) {
         let peer = hello.node;
-        if self.is_told() || peer == self.config.node {
+        let parted = self.sessions.parted(peer).is_some_and(|boot| hello.boot <= boot);
+        if self.is_told() || parted || peer == self.config.node {
             effects.push(Effect::CloseLink(link));
             return;
         }
@@ -121,15 +122,23 @@ impl Node {
     }
 
     pub(super) fn link_down(&mut self, now: Now, link: LinkId, effects: &mut Effects) {
-        let ended = self.session_ended(now, link, effects);
         if self.is_told() {
             // It was closed because this node leaves: nobody is suspected for it.
+            self.part(now, link, effects);
             self.leave(now, effects);
-        } else if let Some(peer) = ended {
+        } else if let Some(peer) = self.session_ended(now, link, effects) {
             let mut out = Vec::new();
             self.membership.link_lost(now.mono, peer, &mut out);
             self.membership_said(now, out, effects);
         }
+    }
+
+    /// One of the two at the ends of a session leaves. It is still in view until it is gone: were
+    /// there sessions with it all the while, each end of one would take everybody's marks.
+    pub(super) fn part(&mut self, now: Now, link: LinkId, effects: &mut Effects) {
+        self.sessions.part(link);
+        self.session_ended(now, link, effects);
+        self.view_changed(now, effects);
     }
 
     /// A session is over, for whatever reason; whose it was.
@@ -179,11 +188,15 @@ impl Node {
             if self.run.members_written.get(&node) != Some(&row) {
                 writes.push((node, row));
             }
-            if member.is_present() {
+            let parted = self.sessions.parted(node).map(Generation::of_boot);
+            let parted = parted.is_some_and(|run| member.generation.same_run(run));
+            if !member.is_present() {
+                self.sessions.vanished(node);
+            }
+            if member.is_present() && !parted {
                 self.sessions.appeared(node, now.mono);
                 wanted.push((node, member.peer_address));
             } else {
-                self.sessions.vanished(node);
                 down.extend(self.sessions.with(node).map(|session| session.link));
             }
         }
@@ -289,7 +302,7 @@ impl Node {
                 None => partition.flights.take_untold(now.mono.minus(age)),
             };
             let mut told = match only {
-                Some(_) => Vec::new(),
+                Some(_) => partition.leases_heard(now.mono),
                 None => partition.take_ended(),
             };
             let flights = stamps.iter().filter_map(|stamp| partition.flights.with(*stamp));
@@ -331,7 +344,7 @@ impl Node {
         let waits = self.sends.under_way.values().any(|sending| !sending.answered)
             || !self.desk.deletes.is_empty()
             // What comes back once the leases are told stays hidden elsewhere until they end.
-            || (self.reception.has_untaken() && now.mono < until.minus(DRAIN_MAX - GIVE_BACK_MAX));
+            || (self.reception.is_owed() && now.mono < until.minus(DRAIN_MAX - GIVE_BACK_MAX));
         if waits && now.mono < until {
             return;
         }

@@ -174,7 +174,7 @@ impl Node {
                 if let Some(session) = self.sessions.with(peer) {
                     let link = session.link;
                     effects.push(Effect::CloseLink(link));
-                    self.session_ended(now, link, effects);
+                    self.part(now, link, effects);
                 }
             }
             Envelope::Copy { .. }
@@ -287,6 +287,7 @@ impl Node {
             }
             Envelope::Grant { call, queue, deliveries, more } => {
                 self.granted(peer, (call, deliveries), (queue, more), effects);
+                self.drained(now, effects);
             }
             Envelope::GrantBack { receipts } => self.given_back(now, &receipts),
             Envelope::Change { call, change, receipts } => {

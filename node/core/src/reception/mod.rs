@@ -131,12 +131,14 @@ impl Reception {
         self.waiters.range(from..=to).map(|(id, _)| *id).collect()
     }
 
-    /// Whether a stream was given what it has not taken yet.
-    pub(crate) fn has_untaken(&self) -> bool {
-        self.waiters.values().any(|waiter| match &waiter.kind {
+    /// Whether a stream was given what it has not taken yet, or another node is still to say what
+    /// it grants: what it grants to a node that is gone stays hidden.
+    pub(crate) fn is_owed(&self) -> bool {
+        let untaken = self.waiters.values().any(|waiter| match &waiter.kind {
             Kind::Stream(stream) => !stream.untaken.is_empty(),
             Kind::Once { .. } => false,
-        })
+        });
+        untaken || !self.takes.is_empty()
     }
 
     /// How many wait.

@@ -62,6 +62,8 @@ pub(crate) struct Sessions {
     met: BTreeSet<NodeId>,
     /// Remembered members that this node waits for before it hands out anything.
     awaited: BTreeSet<NodeId>,
+    /// The run of each node that said last that it leaves: no session is to be had with it.
+    left: BTreeMap<NodeId, u64>,
     /// Last known disk of each node, over restarts.
     stores: BTreeMap<NodeId, u128>,
     /// Rises whenever what may be handed out may have changed.
@@ -92,6 +94,7 @@ impl Sessions {
             unmet: BTreeMap::new(),
             met: BTreeSet::new(),
             awaited: awaited.into_iter().filter(|node| *node != me).collect(),
+            left: BTreeMap::new(),
             stores,
             epoch: 1,
         }
@@ -141,6 +144,21 @@ impl Sessions {
         Some(peer)
     }
 
+    /// The run at the other end of this connection leaves, or this one does: they have had their
+    /// last session.
+    pub(crate) fn part(&mut self, link: LinkId) {
+        if let Some(peer) = self.links.get(&link)
+            && let Some(session) = self.sessions.get(peer)
+        {
+            self.left.insert(*peer, session.boot);
+        }
+    }
+
+    /// The run of a node with which the last session is over.
+    pub(crate) fn parted(&self, node: NodeId) -> Option<u64> {
+        self.left.get(&node).copied()
+    }
+
     /// The node at the other end of a session's connection.
     pub(crate) fn peer(&self, link: LinkId) -> Option<NodeId> {
         self.links.get(&link).copied()
@@ -180,8 +198,10 @@ impl Sessions {
         }
     }
 
-    /// A member is down.
+    /// A member is down. A node that lost its disk begins to count its runs anew: what was noted
+    /// of an earlier one says nothing of it.
     pub(crate) fn vanished(&mut self, node: NodeId) {
+        self.left.remove(&node);
         if self.unmet.remove(&node).is_some() {
             self.epoch += 1;
         }
@@ -285,6 +305,17 @@ mod tests {
         assert!(!sessions.may_serve(&[B]));
         sessions.stop_waiting(Mono(1));
         assert!(sessions.may_serve(&[B]));
+    }
+
+    #[test]
+    fn a_run_that_leaves_has_had_its_last_session() {
+        let mut sessions = met(A, &[B]);
+        assert_eq!(sessions.parted(B), None);
+        sessions.part(LinkId(2));
+        sessions.end(LinkId(2));
+        assert_eq!(sessions.parted(B), Some(1));
+        sessions.vanished(B);
+        assert_eq!(sessions.parted(B), None, "another run may have the same number");
     }
 
     #[test]
