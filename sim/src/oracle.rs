@@ -262,7 +262,7 @@ impl Oracle {
                 if let Some(fate) = self.fates.get_mut(name) {
                     fate.confirmed.get_or_insert((now, *copies));
                     let witness = look(&fate.subject(*name));
-                    fate.kept_at.extend(witness.holders);
+                    fate.kept_at.extend(witness.holders.difference(&witness.damaged));
                     // All of them were lost while the word was on its way.
                     fate.excused |= fate.kept_at.is_empty() && witness.buriers.is_empty();
                 }
