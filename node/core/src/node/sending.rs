@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gaggle_wire::{Attempt, Label, NodeId, Refusal, Response, SEND_MAX, Stamp, VISIBILITY_MAX_MS};
+use gaggle_wire::{
+    Attempt, Label, NodeId, ProcessId, Refusal, Response, SEND_MAX, Stamp, VISIBILITY_MAX_MS,
+};
+use rand::RngExt;
 
 use super::copies::Stored;
 use super::deleting::NewTombstones;
@@ -96,6 +99,20 @@ impl Node {
         let last = new.labels.last().map_or(Stamp::ZERO, |label| label.stamp);
         self.clock.observe(last);
         Ok(())
+    }
+
+    /// A stamp of acceptance, above the purge of its queue. One that a wrong clock made may lie
+    /// where no stamp of this process may be yet: what comes after it is another process's (P8).
+    fn accept_stamp(&mut self, now: Now, purged: Stamp, effects: &mut Effects) -> Stamp {
+        if self.clock.gate(purged, now.wall).is_ok() {
+            self.clock.observe(purged);
+        }
+        let stamp = self.stamp(now, effects);
+        if stamp > purged {
+            return stamp;
+        }
+        let process = ProcessId(self.run.rng.random());
+        Stamp { time: purged.time.saturating_add(1), count: 0, process }
     }
 
     /// Asks the home hosts whether they know the ids; whether anybody is there to ask.
@@ -197,10 +214,7 @@ impl Node {
             effects.answer(reply, Response::Refused(refusal));
             return;
         }
-        let mut accepted = self.stamp(now, effects);
-        if accepted <= purged {
-            accepted = Stamp { time: purged.time.saturating_add(1), ..accepted };
-        }
+        let accepted = self.accept_stamp(now, purged, effects);
         let deadline = now.mono.plus(within.min(self.config.resend_window));
         self.timers.at_latest(Timer::Deadlines, deadline);
         self.sends.next += 1;

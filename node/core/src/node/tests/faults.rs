@@ -295,3 +295,20 @@ fn what_was_written_down_of_messages_that_a_purge_took_goes_also_after_a_crash()
     bench.pass(3000);
     assert_eq!(settled(&bench), 0);
 }
+
+#[test]
+fn what_is_sent_after_a_purge_by_a_clock_ahead_is_accepted_above_it_under_stamps_of_its_own() {
+    for ahead_ms in [100, HOUR_MS] {
+        let mut bench = restart(BTreeMap::new(), HOUR_MS, 1);
+        let queue = bench.queue(one_partition());
+        let now = bench.now();
+        let mut entry = bench.node.table.entry(queue).unwrap().clone();
+        let time = now.wall.0 + ahead_ms * 1_000_000;
+        entry.purge(Stamp { time, count: 0, process: PRODUCER });
+        bench.node.table.merge(&entry);
+        let send = |bench: &mut Bench, number| accepted(bench, at(HOUR_MS + number), queue, number);
+        let [one, other] = [1, 2].map(|number| send(&mut bench, number));
+        assert!(one > entry.purged && other > entry.purged, "it outlives the purge");
+        assert_ne!(one, other, "P8: {ahead_ms} ms ahead");
+    }
+}
