@@ -122,7 +122,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "stand-in-forgotten",
         breaks: &["P4"],
-        shows: &["L5"],
+        shows: &["L5", "P3"],
         plot: Plot::Core(include_str!("../../planted/stand-in-forgotten.patch")),
     },
     Bug {
@@ -134,7 +134,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "stamps-issued-again",
         breaks: &["P8"],
-        shows: &["P3"],
+        shows: &["P3", "P11"],
         plot: Plot::Border(&memory::STAMPS_ISSUED_AGAIN),
     },
     Bug {
@@ -164,7 +164,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "table-not-told",
         breaks: &["P13"],
-        shows: &["P1", "P10", "L5"],
+        shows: &["P1", "P4", "P10", "L5"],
         plot: Plot::Border(&memory::TABLE_NOT_TOLD),
     },
     Bug {
