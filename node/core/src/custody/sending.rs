@@ -125,9 +125,9 @@ impl Sending {
         }
     }
 
-    /// A host says that it has the longer list on disk.
+    /// A host that was asked says that it has the longer list on disk.
     pub(crate) fn relisted_by(&mut self, node: NodeId, version: u32) {
-        if version == self.version {
+        if version == self.version && self.asked.contains_key(&node) {
             self.held.insert(node, version);
             self.waiting.remove(&node);
         }
@@ -149,6 +149,12 @@ impl Sending {
     /// A session ended: nobody waits for that host any more.
     pub(crate) fn lost(&mut self, node: NodeId) {
         self.waiting.remove(&node);
+    }
+
+    /// A host has lost its disk: what it said of it is void.
+    pub(crate) fn forget(&mut self, node: NodeId) {
+        self.held.remove(&node);
+        self.asked.remove(&node);
     }
 
     /// A stand-in is added: it is to be asked, and the longer list to be told to everybody else.
@@ -266,6 +272,18 @@ mod tests {
         assert_eq!(copies(&sending), None);
         sending.lost(B);
         assert_eq!(copies(&sending), Some(1));
+    }
+
+    #[test]
+    fn a_host_that_lost_its_disk_has_nothing_though_it_takes_a_longer_list() {
+        let mut sending = sending(2, 1, &[B, C]);
+        sending.ask(B);
+        sending.held_here(A);
+        sending.held_by(B, &[]);
+        assert_eq!(sending.counted(), [A, B]);
+        sending.forget(B);
+        sending.relisted_by(B, 0);
+        assert_eq!(sending.counted(), [A], "P1: what is gone counts for no confirm");
     }
 
     #[test]

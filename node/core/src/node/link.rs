@@ -55,6 +55,7 @@ impl Node {
         if disk == Disk::Another {
             self.count("disks_replaced");
             self.burials.forget_node(peer);
+            self.sends.under_way.values_mut().for_each(|sending| sending.forget(peer));
             self.trust_copies(peer, effects);
         }
         if disk != Disk::Same {
