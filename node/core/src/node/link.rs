@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use gaggle_wire::{NodeId, Stamp};
 
-use super::giving::millis;
 use super::{Drain, Node};
 use crate::custody::burial::Push;
 use crate::effect::{Effect, Effects};
@@ -387,14 +386,8 @@ impl Node {
 }
 
 fn lease_told(flight: &Flight, now: Now) -> LeaseTold {
-    LeaseTold {
-        number: flight.head.label.number,
-        stamp: flight.head.label.stamp,
-        remaining_ms: millis(flight.until.since(now.mono)).max(1),
-        custodian: flight.lease.custodian,
-        boot: flight.lease.boot,
-        delivery: flight.lease.delivery,
-    }
+    let label = &flight.head.label;
+    flight.lease.told_running((label.number, label.stamp), flight.until, now.mono)
 }
 
 /// Entries of one envelope: a few hundred bytes each.

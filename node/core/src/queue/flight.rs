@@ -8,10 +8,12 @@
 //! counts and does not tell other holders.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use gaggle_wire::{NodeId, Receipt, Stamp};
 
 use super::{Head, ListId};
+use crate::envelope::LeaseTold;
 use crate::now::Mono;
 
 /// Who handed it out, as which delivery: what a receipt has to match.
@@ -28,6 +30,18 @@ impl Lease {
         self.custodian == receipt.custodian
             && self.boot == receipt.boot
             && self.delivery == receipt.delivery
+    }
+
+    /// What the other holders are told of it; a lease of no time has ended.
+    pub(crate) fn told(self, (number, stamp): (u64, Stamp), remaining: Duration) -> LeaseTold {
+        let Self { custodian, boot, delivery } = self;
+        let remaining_ms = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
+        LeaseTold { number, stamp, remaining_ms, custodian, boot, delivery }
+    }
+
+    /// The same of one that runs: what is left of its last millisecond is one.
+    pub(crate) fn told_running(self, id: (u64, Stamp), until: Mono, now: Mono) -> LeaseTold {
+        self.told(id, until.since(now).max(Duration::from_millis(1)))
     }
 }
 

@@ -198,9 +198,8 @@ impl Partition {
 
     /// A delivery came back before its lease was over.
     pub(crate) fn lease_ended(&mut self, flight: &Flight) {
-        let Lease { custodian, boot, delivery } = flight.lease;
         let Label { number, stamp, .. } = flight.head.label;
-        let told = LeaseTold { number, stamp, remaining_ms: 0, custodian, boot, delivery };
+        let told = flight.lease.told((number, stamp), std::time::Duration::ZERO);
         self.ended.insert((stamp, flight.lease), (flight.head.list, told));
     }
 
@@ -284,10 +283,7 @@ impl Partition {
         let running = self.told.iter().filter(|(_, told)| told.until > now);
         let heard = running.filter_map(|(stamp, Heard { number, until, lease })| {
             let list = self.lists.of(stamp.process, *number)?;
-            let remaining_ms = u64::try_from(until.since(now).as_millis()).unwrap_or(u64::MAX);
-            let Lease { custodian, boot, delivery } = *lease;
-            let (number, stamp, remaining_ms) = (*number, *stamp, remaining_ms.max(1));
-            Some((list, LeaseTold { number, stamp, remaining_ms, custodian, boot, delivery }))
+            Some((list, lease.told_running((*number, *stamp), *until, now)))
         });
         heard.collect()
     }
