@@ -21,7 +21,7 @@ use crate::ranges::Ranges;
 use crate::table::Entry;
 
 /// The version of the node protocol.
-pub const PEER_VERSION: u16 = 1;
+pub const PEER_VERSION: u16 = 2;
 
 /// What each side says first on a new connection between nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -264,10 +264,12 @@ pub enum Envelope {
         /// Whether and since when (time of the oldest stamp) there are more.
         more: Option<u64>,
     },
-    /// Deliveries that nobody took: as if they had never been granted.
+    /// Deliveries that nobody took.
     GrantBack {
         /// Their receipts.
         receipts: Vec<Receipt>,
+        /// Whether a client may have them all the same.
+        heard: Heard,
     },
     /// Extends or releases deliveries in the receiver's custody.
     Change {
@@ -415,6 +417,15 @@ pub enum Wanted {
     /// Consumers wait.
     Yes,
     /// No more.
+    No,
+}
+
+/// Whether a client may have heard of deliveries that it has not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Heard {
+    /// It may: its connection broke. They count as delivered.
+    Perhaps,
+    /// It was not told of them, or said that it does not use them: as if never handed out.
     No,
 }
 

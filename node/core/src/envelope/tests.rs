@@ -134,7 +134,7 @@ fn about_deliveries() -> Vec<Envelope> {
         Envelope::Offer { queue, oldest: 300 },
         Envelope::Take { call, queue, max: 10, visibility_ms: Some(5) },
         Envelope::Grant { call, queue, deliveries: deliveries(), more: Some(300) },
-        Envelope::GrantBack { receipts: vec![receipt()] },
+        Envelope::GrantBack { receipts: vec![receipt()], heard: Heard::Perhaps },
         Envelope::Change { call, change: LeaseChange::Extend(5), receipts: vec![receipt()] },
         Envelope::Changed { call, results: vec![Ok(5), Err(Refusal::StaleReceipt)] },
         Envelope::AskPeek { call, queue, max: 10 },

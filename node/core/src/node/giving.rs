@@ -8,7 +8,7 @@ use super::sending::visibility;
 use super::{Drain, Node};
 use crate::custody::known::Seen;
 use crate::effect::Effects;
-use crate::envelope::{Envelope, Wanted};
+use crate::envelope::{Envelope, Heard, LeaseChange, Wanted};
 use crate::ledger::{Key, MessageKey, Write, record};
 use crate::now::{Mono, Now};
 use crate::queue::{Flight, Given, Head, Lease, Reach};
@@ -300,14 +300,25 @@ impl Node {
             None => {
                 self.count_more("grants_given_back", deliveries.len() as u64);
                 let receipts = deliveries.into_iter().map(|delivery| delivery.receipt).collect();
-                self.say(peer, Envelope::GrantBack { receipts }, effects);
+                self.say(peer, Envelope::GrantBack { receipts, heard: Heard::No }, effects);
             }
         }
     }
 
-    /// Deliveries that nobody took: as if they had never been handed out.
-    pub(super) fn given_back(&mut self, now: Now, receipts: &[Receipt]) {
+    /// Deliveries that nobody took. Of whom a client may have heard, the next delivery must have
+    /// another receipt: the client may still release it (F6).
+    pub(super) fn given_back(
+        &mut self,
+        now: Now,
+        (receipts, heard): (&[Receipt], Heard),
+        effects: &mut Effects,
+    ) {
         for receipt in receipts {
+            if heard == Heard::Perhaps {
+                // Whose receipt is stale has nothing to give back.
+                let _ = self.change_lease(now, LeaseChange::Release(0), receipt, effects);
+                continue;
+            }
             let id = (receipt.queue, receipt.partition);
             let Some(partition) = self.partitions.get_mut(&id) else { continue };
             let present = partition.flights.with(receipt.stamp);

@@ -4,7 +4,7 @@ use gaggle_wire::{NodeId, QueueId, RECEIVE_MAX, Receipt, Refusal, Response, Sett
 
 use super::Node;
 use crate::effect::Effects;
-use crate::envelope::Envelope;
+use crate::envelope::{Envelope, Heard};
 use crate::event::{ClientId, Reply};
 use crate::now::Now;
 use crate::reception::{Kind, Waiter, WaiterId};
@@ -78,36 +78,41 @@ impl Node {
         {
             stream.taken(taken);
         }
-        self.waiter_leaves(now, id, effects);
+        self.waiter_leaves(now, (id, Heard::No), effects);
         effects.answer(reply, Response::Done);
     }
 
     pub(super) fn client_closed(&mut self, now: Now, client: ClientId, effects: &mut Effects) {
         for id in self.reception.of_client(client) {
-            self.waiter_leaves(now, id, effects);
+            self.waiter_leaves(now, (id, Heard::Perhaps), effects);
         }
     }
 
     /// Somebody is gone; what it was given and has not taken goes back to its custodians.
-    fn waiter_leaves(&mut self, now: Now, id: WaiterId, effects: &mut Effects) {
+    fn waiter_leaves(&mut self, now: Now, (id, heard): (WaiterId, Heard), effects: &mut Effects) {
         let Some(waiter) = self.reception.leave(id) else { return };
         let Kind::Stream(stream) = waiter.kind else { return };
-        self.give_back(now, stream.untaken.into(), effects);
+        self.give_back(now, (stream.untaken.into(), heard), effects);
         self.drained(now, effects);
     }
 
-    pub(super) fn give_back(&mut self, now: Now, receipts: Vec<Receipt>, effects: &mut Effects) {
+    fn give_back(
+        &mut self,
+        now: Now,
+        (receipts, heard): (Vec<Receipt>, Heard),
+        effects: &mut Effects,
+    ) {
         let me = self.config.node;
         let (own, others): (Vec<Receipt>, Vec<Receipt>) =
             receipts.into_iter().partition(|receipt| receipt.custodian == me);
-        self.given_back(now, &own);
+        self.given_back(now, (&own, heard), effects);
         let mut by_node: std::collections::BTreeMap<NodeId, Vec<Receipt>> =
             std::collections::BTreeMap::new();
         for receipt in others {
             by_node.entry(receipt.custodian).or_default().push(receipt);
         }
         for (node, receipts) in by_node {
-            self.say(node, Envelope::GrantBack { receipts }, effects);
+            self.say(node, Envelope::GrantBack { receipts, heard }, effects);
         }
     }
 

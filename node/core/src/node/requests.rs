@@ -289,7 +289,9 @@ impl Node {
                 self.granted(peer, (call, deliveries), (queue, more), effects);
                 self.drained(now, effects);
             }
-            Envelope::GrantBack { receipts } => self.given_back(now, &receipts),
+            Envelope::GrantBack { receipts, heard } => {
+                self.given_back(now, (&receipts, heard), effects);
+            }
             Envelope::Change { call, change, receipts } => {
                 self.change_asked(now, peer, (call, change, &receipts), effects);
             }

@@ -175,6 +175,42 @@ fn a_lease_ends_at_its_time_and_no_sooner_when_its_consumer_is_gone() {
 }
 
 #[test]
+fn what_a_broken_stream_left_untaken_comes_again_under_a_receipt_of_its_own() {
+    let mut bench = Bench::new();
+    let queue = bench.queue(one_partition());
+    bench.send(queue, 1..=1);
+    let first = stream(&mut bench);
+    bench.handle(Event::ClientClosed(ClientId(1)));
+    // The client may have heard, may be back by another connection, and may release it (F6).
+    let second = bench.receive(1, 0).unwrap().remove(0).receipt;
+    assert_eq!((first.delivery, second.delivery), (1, 2));
+    let release = Request::Release { receipts: vec![first], delay_ms: 0 };
+    assert_eq!(bench.ask(release).0, Some(Response::Released(vec![Err(Refusal::StaleReceipt)])));
+    assert_eq!(bench.receive(1, 0), None, "P3: it is in flight");
+}
+
+#[test]
+fn what_a_stream_that_is_stopped_left_untaken_counts_as_never_handed_out() {
+    let mut bench = Bench::new();
+    let queue = bench.queue(one_partition());
+    bench.send(queue, 1..=1);
+    let first = stream(&mut bench);
+    let stop = Request::StopConsume { consumer: bench.request, taken: 0 };
+    assert_eq!(bench.ask(stop).0, Some(Response::Done));
+    assert_eq!(bench.receive(1, 0).unwrap().remove(0).receipt, first);
+}
+
+/// Opens a stream; the one delivery that comes of it.
+fn stream(bench: &mut Bench) -> Receipt {
+    let queue = QueueName::parse("orders").unwrap();
+    let consume = Request::Consume { queue, visibility_ms: None, credit: 10 };
+    match bench.ask(consume).0 {
+        Some(Response::Deliveries { mut deliveries }) => deliveries.remove(0).receipt,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn messages_of_a_queue_that_nobody_knows_are_kept_until_it_is_known_again() {
     let mut bench = Bench::new();
     let queue = bench.queue(one_partition());
