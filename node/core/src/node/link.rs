@@ -30,7 +30,7 @@ impl Node {
         effects: &mut Effects,
     ) {
         let peer = hello.node;
-        let parted = self.sessions.parted(peer).is_some_and(|boot| hello.boot <= boot);
+        let parted = self.sessions.has_parted(peer, hello.boot, hello.store);
         if self.is_told() || parted || peer == self.config.node {
             effects.push(Effect::CloseLink(link));
             return;
@@ -193,9 +193,12 @@ impl Node {
             if !member.is_present() {
                 self.sessions.vanished(node);
             }
+            if member.is_present() {
+                // Behind a name whose last run has parted another one may be, with a new disk.
+                wanted.push((node, member.peer_address));
+            }
             if member.is_present() && !parted {
                 self.sessions.appeared(node, now.mono);
-                wanted.push((node, member.peer_address));
             } else {
                 down.extend(self.sessions.with(node).map(|session| session.link));
             }

@@ -125,6 +125,7 @@ impl Sessions {
         self.unmet.remove(&peer);
         self.awaited.remove(&peer);
         self.met.insert(peer);
+        self.left.remove(&peer);
         self.epoch += 1;
         match self.stores.insert(peer, store) {
             None => Disk::First,
@@ -157,6 +158,12 @@ impl Sessions {
     /// The run of a node with which the last session is over.
     pub(crate) fn parted(&self, node: NodeId) -> Option<u64> {
         self.left.get(&node).copied()
+    }
+
+    /// Whether a run of a node, on this disk, has had its last session. On another disk runs are
+    /// counted anew.
+    pub(crate) fn has_parted(&self, node: NodeId, boot: u64, store: u128) -> bool {
+        self.parted(node).is_some_and(|last| boot <= last) && self.stores.get(&node) == Some(&store)
     }
 
     /// The node at the other end of a session's connection.
@@ -314,6 +321,9 @@ mod tests {
         sessions.part(LinkId(2));
         sessions.end(LinkId(2));
         assert_eq!(sessions.parted(B), Some(1));
+        assert!(sessions.has_parted(B, 1, 1));
+        assert!(!sessions.has_parted(B, 2, 1), "it started again");
+        assert!(!sessions.has_parted(B, 1, 7), "on another disk runs are counted anew");
         sessions.vanished(B);
         assert_eq!(sessions.parted(B), None, "another run may have the same number");
     }
