@@ -196,12 +196,16 @@ impl World {
             _ => {}
         }
         let life = process.life;
+        let missed = match word {
+            Effect::Answer { reply, .. } => Some(*reply),
+            _ => None,
+        };
         // What a page names comes behind its rows.
         let heard = if matches!(word, Effect::Load { .. }) { self.options.read.1 + 1 } else { 0 };
         for key in lost {
             self.judge.goals.note(Goal::RotFound);
             self.judge.copy_lost(at, key);
-            let event = Event::BodyLost(key);
+            let event = Event::BodyLost { key, missed };
             self.at(self.now + heard, Happening::Event { at, life, event });
         }
     }

@@ -62,7 +62,12 @@ pub enum Event {
         end: ScanEnd,
     },
     /// The content of a message cannot be read back whole.
-    BodyLost(MessageKey),
+    BodyLost {
+        /// Which message.
+        key: MessageKey,
+        /// The answer that was to bring it to a client, and went without it.
+        missed: Option<Reply>,
+    },
     /// Time passed: `next_wakeup` is due.
     Wakeup,
     /// What the runtime measured of its surroundings; at least once a second.

@@ -184,7 +184,7 @@ impl Node {
                 self.membership_said(now, out, effects);
             }
             Event::Loaded { load, rows, end } => self.loaded(now, load, (rows, end), effects),
-            Event::BodyLost(key) => self.body_lost(key, effects),
+            Event::BodyLost { key, missed } => self.body_lost(key, missed, effects),
             Event::Measured(surroundings) => {
                 self.run.measured = surroundings;
                 self.tell_readiness(now, effects);

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use gaggle_core::Node;
 use gaggle_core::effect::{Effect, Effects, Stop};
-use gaggle_core::event::{Event, Surroundings};
+use gaggle_core::event::{Event, Reply, Surroundings};
 use gaggle_core::ledger::{MessageKey, Write};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::sync::oneshot;
@@ -89,8 +89,9 @@ pub(crate) struct Life {
     pub(crate) voices: Voices,
     /// Words that the reader has, by stream: the next ones of that stream follow them.
     pub(super) reading: BTreeMap<Path, usize>,
-    /// Contents that could not be read, of which the core is to be told.
-    pub(super) lost: Vec<MessageKey>,
+    /// Contents that could not be read, of which the core is to be told, with the answers that
+    /// went without them.
+    pub(super) lost: Vec<(MessageKey, Option<Reply>)>,
     /// Who wants to know when all is handed over, and until when that may take.
     pub(super) stopping: Option<(oneshot::Sender<()>, Instant)>,
     pub(super) drained: bool,
@@ -237,7 +238,7 @@ impl Life {
             }
             ThreadsEvent::Loaded { load, page: Page { rows, end, lost } } => {
                 self.handle(Event::Loaded { load, rows, end }, dials);
-                self.lost.extend(lost);
+                self.lost.extend(lost.into_iter().map(|key| (key, None)));
             }
             ThreadsEvent::Read(wanted) => {
                 self.read(wanted.word.path());
@@ -245,8 +246,8 @@ impl Life {
             }
             ThreadsEvent::Failed(error) => return Err(error),
         }
-        while let Some(key) = self.lost.pop() {
-            self.handle(Event::BodyLost(key), dials);
+        while let Some((key, missed)) = self.lost.pop() {
+            self.handle(Event::BodyLost { key, missed }, dials);
         }
         Ok(())
     }

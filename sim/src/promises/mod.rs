@@ -149,11 +149,11 @@ pub const TABLE: [Promise; 14] = [
     },
 ];
 
-/// Whether a message lies on the disk of a node that is up.
+/// Whether a message lies undamaged on the disk of a node that is up.
 fn is_reachable(scene: &Scene<'_>, name: &FullName, fate: &Fate) -> bool {
     let subject = Subject { name: *name, stamp: fate.label.stamp, custodian: None };
     let witness = (scene.look)(&subject);
-    !witness.holders.is_disjoint(&witness.up)
+    witness.holders.iter().any(|at| witness.up.contains(at) && !witness.damaged.contains(at))
 }
 
 const fn strict(number: u8, name: &'static str) -> Promise {

@@ -136,7 +136,7 @@ impl Known {
         known.is_some_and(|known| !known.counted.intersection(numbers).is_empty())
     }
 
-    /// These are gone; which of them were held.
+    /// These are gone; which of them have rows here: those that were held, or lost.
     pub(crate) fn bury(&mut self, process: ProcessId, numbers: &Ranges) -> Ranges {
         let known = self.processes.entry(process).or_default();
         known.counted.subtract(numbers);
@@ -144,13 +144,15 @@ impl Known {
         known.held.subtract(&held);
         known.lacking.subtract(&held);
         known.unseen.subtract(&held);
-        known.lost.subtract(numbers);
+        let mut rows = known.lost.intersection(numbers);
+        known.lost.subtract(&rows);
         if !held.is_empty() {
             known.unsettled.subtract(&held);
             known.dirty = true;
         }
         known.gone.merge(numbers);
-        held
+        rows.merge(&held);
+        rows
     }
 
     /// Everybody who must know these tombstones does, or they expired.

@@ -346,7 +346,7 @@ impl Node {
                 self.drop_orphans(now, (id, numbers), &call.answered, effects);
             }
             Question::Lost { id, messages, found } => {
-                self.lost_everywhere(id, (&messages, &found), &call.answered);
+                self.lost_everywhere(id, (&messages, &found), &call.answered, effects);
             }
             Question::Compare(_) => {}
             Question::Change { batch, at, change, results } => {

@@ -3,7 +3,8 @@
 //! A copy is lost when its row is damaged or has vanished. It is never handed out or given away;
 //! its list is remembered, and whoever is on it is asked for a copy. When all of them have
 //! answered and none has one, the message is lost: that is counted, and nobody looks for it any
-//! more.
+//! more. A row whose content alone is damaged stays until then: a node that starts anew in between
+//! must not deny that it had the message, or others would drop theirs (P1).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,18 +18,28 @@ use super::loading::Load;
 use crate::custody::burial::Numbers;
 use crate::effect::Effects;
 use crate::envelope::{Envelope, PartitionInventory};
+use crate::event::Reply;
 use crate::ledger::key::messages_between;
-use crate::ledger::{Key, MessageKey, MessageRecord, Row};
+use crate::ledger::{Key, MessageKey, MessageRecord, Row, Write};
 use crate::now::{Mono, Now};
 use crate::queue::{Head, Told};
 use crate::ranges::Ranges;
+use crate::reception::WaiterId;
 use crate::session::PartitionId;
 use crate::timer::Timer;
 
 impl Node {
     /// The content of a message cannot be read back whole.
-    pub(super) fn body_lost(&mut self, key: MessageKey, effects: &mut Effects) {
+    pub(super) fn body_lost(
+        &mut self,
+        key: MessageKey,
+        missed: Option<Reply>,
+        effects: &mut Effects,
+    ) {
         self.count("bodies_lost");
+        if let Some(Reply { client, request, .. }) = missed {
+            self.reception.missed(WaiterId { client, request }, key);
+        }
         let Some(partition) = self.partitions.get_mut(&(key.queue, key.partition)) else { return };
         match partition.remove(key.stamp) {
             Some(Head { label, .. }) => self.lose(key, label.number, effects),
@@ -48,7 +59,7 @@ impl Node {
         }
     }
 
-    /// The copy here is no copy any more.
+    /// The copy here is no copy any more, and of its deliveries nothing is known.
     fn lose(&mut self, key: MessageKey, number: u64, effects: &mut Effects) {
         let Some(partition) = self.partitions.get_mut(&(key.queue, key.partition)) else { return };
         let numbers = Ranges::of(number, number);
@@ -57,7 +68,9 @@ impl Node {
             return;
         }
         partition.fetch_at = Mono(0);
-        Self::remove_rows(key, rows, effects);
+        if rows == Rows::WithCount {
+            effects.write(Write::Delete { key: Key::Deliveries(key).encode() });
+        }
         self.count("copies_lost");
     }
 
@@ -120,6 +133,7 @@ impl Node {
         id: PartitionId,
         (messages, found): (&Numbers, &Numbers),
         answered: &BTreeSet<NodeId>,
+        effects: &mut Effects,
     ) {
         let me = self.config.node;
         let Some(partition) = self.partitions.get_mut(&id) else { return };
@@ -141,6 +155,9 @@ impl Node {
             }
         }
         self.count_more("lost_everywhere", given_up);
+        if given_up > 0 {
+            self.sweep(id, effects);
+        }
     }
 }
 

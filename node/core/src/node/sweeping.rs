@@ -49,7 +49,7 @@ impl Node {
                 partition.drop_held(process, number);
                 partition.remove(key.stamp);
             }
-            if partition.known.seen(process, number) != Seen::Held {
+            if !matches!(partition.known.seen(process, number), Seen::Held | Seen::Lost) {
                 // Its deliveries may have been counted since the page was read.
                 Self::remove_rows(key, Rows::WithCount, effects);
             }

@@ -131,7 +131,7 @@ impl Partition {
         self.lists.hold(list, id.process, id.number);
     }
 
-    /// These messages are gone; how many of them were held.
+    /// These messages are gone; how many of them have rows here.
     pub(crate) fn bury(&mut self, process: ProcessId, numbers: &Ranges) -> u64 {
         self.lists.drop_held(process, numbers);
         self.known.bury(process, numbers).size()

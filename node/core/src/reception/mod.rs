@@ -19,6 +19,7 @@ use gaggle_wire::{NodeId, QueueId};
 pub(crate) use waiter::{Kind, Stream, Waiter, WaiterId};
 
 use crate::event::ClientId;
+use crate::ledger::MessageKey;
 use crate::now::Mono;
 
 /// Who waits, who offers, who wants.
@@ -121,6 +122,16 @@ impl Reception {
         {
             ids.remove(at);
             ids.push_back(id);
+        }
+    }
+
+    /// An answer went to a waiter without this message: a stream has room for another one.
+    pub(crate) fn missed(&mut self, id: WaiterId, key: MessageKey) {
+        if let Some(waiter) = self.waiters.get_mut(&id)
+            && let Kind::Stream(stream) = &mut waiter.kind
+        {
+            stream.missed(key);
+            self.touched.extend(waiter.queues.iter().copied());
         }
     }
 

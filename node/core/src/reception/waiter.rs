@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use gaggle_wire::{QueueId, Receipt};
 
 use crate::event::{ClientId, Reply};
+use crate::ledger::MessageKey;
 use crate::now::Mono;
 
 /// Names a waiter: the request with which it came.
@@ -85,6 +86,18 @@ impl Stream {
         let first = self.sent - self.untaken.len() as u64;
         for _ in first..up_to.min(self.sent) {
             self.untaken.pop_front();
+        }
+    }
+
+    /// The last delivery of this message did not come.
+    pub(crate) fn missed(&mut self, key: MessageKey) {
+        let MessageKey { queue, partition, stamp } = key;
+        let is_of = |receipt: &Receipt| {
+            (receipt.queue, receipt.partition, receipt.stamp) == (queue, partition, stamp)
+        };
+        if let Some(at) = self.untaken.iter().rposition(is_of) {
+            self.untaken.remove(at);
+            self.sent -= 1;
         }
     }
 }
