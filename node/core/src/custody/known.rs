@@ -36,6 +36,8 @@ pub(crate) struct OfProcess {
     lacking: Ranges,
     /// Was held, and its row is damaged or has vanished: another holder is asked for it.
     pub(crate) lost: Ranges,
+    /// Lost, and when all other holders were asked last, none had it.
+    nowhere: Ranges,
     /// Held since the scrub began with the partition, and not seen by it yet.
     unseen: Ranges,
     /// The highest number that was ever held.
@@ -88,6 +90,7 @@ impl Known {
         known.held.insert(number);
         known.unsettled.insert(number);
         known.lost.remove(number);
+        known.nowhere.remove(number);
         known.highest = known.highest.max(number);
         known.dirty = true;
     }
@@ -146,6 +149,7 @@ impl Known {
         known.unseen.subtract(&held);
         let mut rows = known.lost.intersection(numbers);
         known.lost.subtract(&rows);
+        known.nowhere.subtract(&rows);
         if !held.is_empty() {
             known.unsettled.subtract(&held);
             known.dirty = true;
@@ -169,6 +173,7 @@ impl Known {
             known.lacking.subtract(numbers);
             known.unseen.subtract(numbers);
             known.lost.subtract(numbers);
+            known.nowhere.subtract(numbers);
             known.unsettled.subtract(numbers);
             known.counted.subtract(numbers);
             known.dirty = true;
@@ -195,6 +200,25 @@ impl Known {
     pub(crate) fn lost(&self) -> Vec<(ProcessId, Ranges)> {
         let lost = self.processes.iter().filter(|(_, known)| !known.lost.is_empty());
         lost.map(|(process, known)| (*process, known.lost.clone())).collect()
+    }
+
+    /// All other holders were asked for these, and none had any that is lost here but those
+    /// found. Which of them nobody had the time before, either: only these are lost for good, for a
+    /// copy may have been on its way from one to the other (P1).
+    pub(crate) fn sought_in_vain(
+        &mut self,
+        process: ProcessId,
+        (numbers, found): (&Ranges, Option<&Ranges>),
+    ) -> Ranges {
+        let Some(known) = self.processes.get_mut(&process) else { return Ranges::default() };
+        let mut missing = known.lost.intersection(numbers);
+        if let Some(found) = found {
+            missing.subtract(found);
+        }
+        let again = known.nowhere.intersection(&missing);
+        known.nowhere.subtract(numbers);
+        known.nowhere.merge(&missing);
+        again
     }
 
     /// The scrub begins: it has to see all that is held now.
@@ -372,6 +396,7 @@ impl Known {
             assert!(known.held.intersection(&known.gone).is_empty(), "P4: held and gone");
             assert!(known.lost.intersection(&known.gone).is_empty(), "P4: lost and gone");
             assert!(known.lost.intersection(&known.held).is_empty(), "P1: lost and held");
+            assert!(known.nowhere.without(&known.lost).is_empty(), "P1: given up and not lost");
             assert!(known.unseen.without(&known.held).is_empty(), "P1: scrubbed and not held");
             assert!(known.unsettled.without(&known.held).is_empty(), "P1: unsettled and not held");
         }
@@ -379,120 +404,4 @@ impl Known {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const P: ProcessId = ProcessId(1);
-
-    #[test]
-    fn an_id_is_new_held_then_gone() {
-        let mut known = Known::default();
-        assert_eq!(known.seen(P, 1), Seen::New);
-        known.hold(P, 1);
-        assert_eq!(known.seen(P, 1), Seen::Held);
-        assert_eq!(known.bury(P, &Ranges::of(1, 3)), Ranges::of(1, 1));
-        assert_eq!(known.seen(P, 1), Seen::Gone);
-        assert_eq!(known.seen(P, 3), Seen::Gone, "a delete that overtakes its message absorbs it");
-        known.forget_gone(P, &Ranges::of(1, 3));
-        assert_eq!(known.seen(P, 1), Seen::New);
-        known.check();
-    }
-
-    #[test]
-    fn what_stays_unsettled_from_one_look_to_the_next_is_open() {
-        let mut known = Known::default();
-        known.hold(P, 1);
-        known.hold(P, 2);
-        assert!(known.open().is_empty());
-        known.settle(P, &Ranges::of(1, 1));
-        known.hold(P, 3);
-        assert_eq!(known.open(), [(P, Ranges::of(2, 2))]);
-    }
-
-    #[test]
-    fn what_is_settled_is_read_back_after_a_restart() {
-        let mut known = Known::default();
-        for number in 1..=5 {
-            known.hold(P, number);
-        }
-        known.settle(P, &Ranges::of(1, 3));
-        let written = known.write_settled();
-        let record = SettledRecord { up_to: 5, except: Ranges::of(4, 5) };
-        assert_eq!(written, [(P, Some(record.clone()))]);
-        assert!(known.write_settled().is_empty());
-
-        let mut read = Known::default();
-        for number in 2..=6 {
-            read.hold_row(P, number);
-        }
-        read.rows_read(&[(P, record)].into());
-        assert_eq!(read.of(P).unwrap().unsettled, Ranges::of(4, 6));
-    }
-
-    #[test]
-    fn what_the_scrub_does_not_see_was_lost_and_what_came_or_went_meanwhile_was_not() {
-        let mut known = Known::default();
-        for number in 1..=9 {
-            known.hold(P, number);
-        }
-        known.begin_scrub();
-        known.hold(P, 10);
-        known.bury(P, &Ranges::of(2, 2));
-        known.drop_held(P, &Ranges::of(3, 3));
-        known.hold(P, 3);
-        for number in [1, 4, 5, 7, 8] {
-            known.scrubbed(P, number);
-        }
-        let missing: Ranges = [6, 9].into_iter().collect();
-        assert_eq!(known.end_scrub(), [(P, missing.clone())]);
-        assert_eq!(known.lose(P, &Ranges::of(6, 6)), Ranges::of(6, 6));
-        assert_eq!((known.seen(P, 6), known.seen(P, 9)), (Seen::Lost, Seen::Held));
-        assert_eq!(known.lost(), [(P, Ranges::of(6, 6))]);
-        known.check();
-        known.hold(P, 6);
-        assert!(known.lost().is_empty());
-        known.lose(P, &Ranges::of(6, 6));
-        known.bury(P, &Ranges::of(6, 6));
-        assert!(known.lost().is_empty(), "what is gone is not looked for");
-        known.check();
-    }
-
-    #[test]
-    fn a_host_that_lost_its_copy_still_says_that_it_had_one() {
-        let mut known = Known::default();
-        known.hold(P, 1);
-        known.lose(P, &Ranges::of(1, 1));
-        let asked = [(P, Ranges::of(1, 5))];
-        let id = (gaggle_wire::QueueId(gaggle_wire::Stamp::ZERO), 0);
-        let told = known.inventory_with_lost(id, &asked);
-        assert_eq!(told.processes, [(P, Ranges::of(1, 1), Ranges::default())]);
-        let truth = known.inventory(id, Some(&asked));
-        assert_eq!(truth.processes, [(P, Ranges::default(), Ranges::default())]);
-    }
-
-    #[test]
-    fn what_is_wanted_while_others_are_asked_about_it_is_not_forlorn() {
-        let mut known = Known::default();
-        known.hold(P, 1);
-        known.hold(P, 2);
-        known.open();
-        let both = Ranges::of(1, 2);
-        assert_eq!(known.open(), [(P, both.clone())]);
-        known.want(P, 1);
-        assert_eq!(known.forlorn(P, &both), Ranges::of(2, 2));
-        known.open();
-        assert_eq!(known.forlorn(P, &both), Ranges::of(2, 2), "answers may still come");
-        known.open();
-        assert_eq!(known.forlorn(P, &both), both);
-    }
-
-    #[test]
-    fn a_process_of_which_nothing_is_left_is_forgotten() {
-        let mut known = Known::default();
-        known.hold(P, 1);
-        known.bury(P, &Ranges::of(1, 1));
-        known.forget_gone(P, &Ranges::of(1, 1));
-        assert_eq!(known.write_settled(), [(P, None)]);
-        assert!(known.is_empty());
-    }
-}
+mod tests;

@@ -2,8 +2,8 @@
 //!
 //! A copy is lost when its row is damaged or has vanished. It is never handed out or given away;
 //! its list is remembered, and whoever is on it is asked for a copy. When all of them have
-//! answered and none has one, the message is lost: that is counted, and nobody looks for it any
-//! more. A row whose content alone is damaged stays until then: a node that starts anew in between
+//! answered twice and none had one, the message is lost: that is counted, and nobody looks for it
+//! any more. A row whose content alone is damaged stays until then: a node that starts anew in between
 //! must not deny that it had the message, or others would drop theirs (P1).
 
 use std::collections::BTreeSet;
@@ -137,19 +137,14 @@ impl Node {
     ) {
         let me = self.config.node;
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        let lost = partition.known.lost();
         let mut given_up = 0;
         for (nodes, numbers) in partition.lists.told(Told::These(messages)) {
             if !nodes.iter().all(|node| *node == me || answered.contains(node)) {
                 continue;
             }
             for (process, numbers) in numbers {
-                let of = |all: &Numbers| all.iter().find(|(of, _)| *of == process).cloned();
-                let still = of(&lost).map(|(_, lost)| lost.intersection(&numbers));
-                let mut nowhere = still.unwrap_or_default();
-                if let Some((_, found)) = of(found) {
-                    nowhere.subtract(&found);
-                }
+                let found = found.iter().find(|(of, _)| *of == process).map(|(_, found)| found);
+                let nowhere = partition.known.sought_in_vain(process, (&numbers, found));
                 given_up += nowhere.size();
                 partition.drop_all(process, &nowhere);
             }
