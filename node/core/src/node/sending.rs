@@ -115,11 +115,12 @@ impl Node {
         Stamp { time: purged.time.saturating_add(1), count: 0, process }
     }
 
-    /// Asks the home hosts whether they know the ids; whether anybody is there to ask.
+    /// Asks the home hosts, and who was one a moment ago, whether they know the ids; whether anybody
+    /// is there to ask.
     fn ask_homes(&mut self, now: Now, new: &NewSend, effects: &mut Effects) -> bool {
-        let homes = self.homes(new.id);
-        let asked: Vec<NodeId> =
-            homes.into_iter().filter(|node| self.sessions.with(*node).is_some()).collect();
+        let mut asked = self.ranking(new.id);
+        asked.truncate(self.replicas(new.id) + NEW_HOMES);
+        asked.retain(|node| self.sessions.with(*node).is_some());
         let [first, ..] = new.labels[..] else { return false };
         if asked.is_empty() {
             return false;
@@ -150,11 +151,13 @@ impl Node {
 
     /// The hosts that should hold a partition's messages, here or away.
     pub(super) fn homes(&self, id: PartitionId) -> Vec<NodeId> {
-        let replicas =
-            self.table.live(id.0).map_or(0, |entry| usize::from(entry.settings().replicas));
         let mut ranking = self.ranking(id);
-        ranking.truncate(replicas);
+        ranking.truncate(self.replicas(id));
         ranking
+    }
+
+    fn replicas(&self, id: PartitionId) -> usize {
+        self.table.live(id.0).map_or(0, |entry| usize::from(entry.settings().replicas))
     }
 
     pub(super) fn ranking(&self, id: PartitionId) -> Vec<NodeId> {
@@ -445,5 +448,8 @@ pub(super) fn visibility(ms: u64) -> Duration {
 /// answer, and a resend is what covers its death: it must not wait for its session to end. Who
 /// answers later still says so to the copy itself.
 const ASK_WITHIN: Duration = Duration::from_millis(100);
+/// So many nodes behind the home hosts are asked as well: each node that joins a cluster takes the
+/// place of a home host, and only that one may know that a message is deleted (P11).
+const NEW_HOMES: usize = 2;
 /// How long news in bulk are gathered: far below `open_after`, far above a commit.
 const BULK_AFTER: Duration = Duration::from_millis(100);
