@@ -26,7 +26,9 @@ impl World {
             Effect::Answer { reply, response } => self.answer(at, reply, response),
             Effect::Welcome(welcome) => self.welcome(at, &welcome),
             Effect::Links(wanted) => {
-                self.processes[at].wishes = wanted.iter().map(|(node, _)| place(*node)).collect();
+                let process = &mut self.processes[at];
+                process.wishes = wanted.iter().map(|(node, _)| place(*node)).collect();
+                process.dialled.retain(|to, _| process.wishes.contains(to));
                 self.dial_wishes(at);
             }
             Effect::CloseLink(link) => self.close(at, link),
@@ -107,10 +109,25 @@ impl World {
         let wishes: Vec<usize> = self.processes[from].wishes.range(from + 1..).copied().collect();
         for to in wishes {
             if !self.network.is_linked(from, to) && self.processes[from].dialling.insert(to) {
-                let at = self.now + self.way();
+                let at = self.now + self.pause_before_dial(from, to) + self.way();
                 self.at(at, Happening::Dial { from, to, life });
             }
         }
+    }
+
+    /// How long a node waits before it dials another one: not the first time, and then for longer
+    /// and longer, as its runtime does, unless the last connection was a good one.
+    fn pause_before_dial(&mut self, from: usize, to: usize) -> u64 {
+        let last = self.processes[from].dialled.get(&to).copied();
+        let pause = match last {
+            Some((at, _)) if self.now - at > LASTED => PAUSE.0,
+            Some((_, pause)) => pause,
+            None => 0,
+        };
+        let waits = if pause > 0 { self.draw((pause / 2, pause)) } else { 0 };
+        let next = (pause * 2).clamp(PAUSE.0, PAUSE.1);
+        self.processes[from].dialled.insert(to, (self.now + waits, next));
+        waits
     }
 
     pub(crate) fn dial(&mut self, from: usize, to: usize, life: u64) {
@@ -300,5 +317,9 @@ pub(crate) enum Goodbye {
     Unsaid,
 }
 
-/// How long a node waits before it dials again.
+/// How long a node waits at least and at most before it dials again.
+const PAUSE: (u64, u64) = (50_000_000, 1_000_000_000);
+/// After how long a connection was a good one.
+const LASTED: u64 = 5_000_000_000;
+/// How long it takes to find out that nobody answers.
 const REDIAL: (u64, u64) = (100_000_000, 300_000_000);

@@ -126,6 +126,7 @@ impl World {
         process.stop = Stop::No;
         process.wishes.clear();
         process.dialling.clear();
+        process.dialled.clear();
         for (link, end) in self.network.of(at) {
             self.network.close(link, end);
             self.other_left(link, end, goodbye);

@@ -21,6 +21,7 @@ use gaggle_wire::{
 };
 
 use crate::judge::Look;
+use crate::options::node_id;
 
 pub(crate) use facts::Answer;
 pub use facts::{Delivered, Fact};
@@ -142,6 +143,13 @@ impl Oracle {
         self.asked.insert((place, number), Asked { at: now, what });
     }
 
+    /// A custodian gives a message: its lease begins.
+    pub(crate) fn gives(&mut self, now: u64, label: &DeliveryLabel) {
+        if let Some(fate) = self.fates.get_mut(&name_of(&label.receipt)) {
+            fate.given = Some((label.receipt.clone(), now));
+        }
+    }
+
     /// A node hands messages to a client, be that dead: they are hidden, whoever sees it.
     pub(crate) fn handed(&mut self, now: u64, response: &Response) {
         let Response::Deliveries { deliveries } = response else { return };
@@ -178,7 +186,7 @@ impl Oracle {
             (What::Send { queue, partition, labels, heard }, response) => {
                 let name = |label: &Label| (queue, partition, label.stamp.process, label.number);
                 let names: Vec<FullName> = labels.iter().map(name).collect();
-                sent(at, &names, &heard, response)
+                sent((at, node_id(place.node)), &names, &heard, response)
             }
             (What::Delete(receipts), Response::Deleted(results)) => receipts
                 .iter()
@@ -284,15 +292,22 @@ impl Oracle {
         let Answer { place, number, at, .. } = *answer;
         let crossed = self.streams.came(place, number, &label.receipt);
         let name = name_of(&label.receipt);
-        Fact::Delivered(Delivered { at, place, name, label: label.clone(), crossed })
+        let given = self.fates.get(&name).and_then(|fate| fate.given.as_ref());
+        let given = given.filter(|(receipt, _)| *receipt == label.receipt);
+        let given = given.map_or(at, |(_, given)| at.min(*given));
+        Fact::Delivered(Delivered { at, given, place, name, label: label.clone(), crossed })
     }
 
     fn came(&mut self, delivered: &Delivered) {
+        // What a purge takes is on its way all the same.
+        let doomed = self.is_doomed(delivered.given, delivered.name.0);
         let Some(fate) = self.fates.get_mut(&delivered.name) else { return };
         if !fate.deliveries.is_empty() {
             self.duplicates += 1;
         }
-        fate.deliveries.push(Seen::new(delivered));
+        let mut seen = Seen::new(delivered);
+        seen.ended |= doomed;
+        fate.deliveries.push(seen);
         let came = |(receipt, _): &mut (Receipt, u64)| *receipt == delivered.label.receipt;
         fate.under_way.take_if(came);
     }

@@ -2,7 +2,7 @@
 //!
 //! What this file does not do: it does not decide when a process crashes or pauses.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use gaggle_core::Node;
 use gaggle_core::event::Event;
@@ -27,6 +27,8 @@ pub(crate) struct Process {
     pub(crate) wishes: BTreeSet<usize>,
     /// Whom it is dialling.
     pub(crate) dialling: BTreeSet<usize>,
+    /// When it dialled whom last, and how long it waits before it does so again.
+    pub(crate) dialled: BTreeMap<usize, (u64, u64)>,
     /// When it is to be woken next.
     pub(crate) wake_at: Option<u64>,
     /// What waits for a paused process.
@@ -67,6 +69,7 @@ impl Process {
             wiped: false,
             wishes: BTreeSet::new(),
             dialling: BTreeSet::new(),
+            dialled: BTreeMap::new(),
             wake_at: None,
             backlog: None,
             wall,

@@ -5,6 +5,7 @@
 //! file does not do: it judges nothing.
 
 use gaggle_core::effect::Effect;
+use gaggle_core::envelope::Envelope;
 use gaggle_core::ledger::{Key, MessageKey, Write};
 use gaggle_wire::{MessageId, Response};
 
@@ -111,15 +112,24 @@ impl World {
         self.judge(&Fact::Holds { at, holdings, limits });
     }
 
-    /// A node answers: what of its own it hands out.
+    /// A node answers a client or another node: what of its own it gives, and hands out.
     pub(crate) fn watch_hand_outs(&mut self, at: usize, effect: &Effect) {
-        let Effect::Answer { response: Response::Deliveries { deliveries }, .. } = effect else {
-            return;
+        let (deliveries, here) = match effect {
+            Effect::Answer { response: Response::Deliveries { deliveries }, .. } => {
+                (deliveries, true)
+            }
+            Effect::Send { envelope: Envelope::Grant { deliveries, .. }, .. } => {
+                (deliveries, false)
+            }
+            _ => return,
         };
         let by = node_id(at);
         let own = deliveries.iter().filter(|d| d.receipt.custodian == by && d.lease_ms > 0);
         for delivery in own {
-            self.judge(&Fact::HandedOut { name: name_of(&delivery.receipt), by });
+            self.judge.oracle.gives(self.now, delivery);
+            if here {
+                self.judge(&Fact::HandedOut { name: name_of(&delivery.receipt), by });
+            }
         }
     }
 

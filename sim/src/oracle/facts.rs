@@ -28,6 +28,8 @@ pub enum Fact {
         name: FullName,
         /// At how many nodes.
         copies: u8,
+        /// Who says so.
+        by: NodeId,
         /// When it was asked for.
         asked_at: u64,
     },
@@ -121,6 +123,8 @@ pub(crate) struct Answer<'a> {
 pub struct Delivered {
     /// When the node handed it over.
     pub at: u64,
+    /// When its custodian gave it: its lease runs from then, and what says so waits for commits.
+    pub given: u64,
     /// Who asked where.
     pub place: Place,
     /// Which message.
@@ -133,7 +137,7 @@ pub struct Delivered {
 
 /// What the answer to a send tells.
 pub(super) fn sent(
-    asked_at: u64,
+    (asked_at, by): (u64, NodeId),
     names: &[FullName],
     heard: &BTreeMap<ProcessId, Stamp>,
     response: &Response,
@@ -147,7 +151,7 @@ pub(super) fn sent(
             for (at, name) in names.iter().enumerate() {
                 let exception = exceptions.iter().find(|(of, _)| *of as usize == at);
                 facts.push(match exception {
-                    None => Fact::Confirmed { name: *name, copies: *copies, asked_at },
+                    None => Fact::Confirmed { name: *name, copies: *copies, by, asked_at },
                     Some((_, SendException::Gone)) => Fact::Gone { name: *name },
                     Some((_, SendException::Refused(refusal))) => unsent(name, refusal),
                 });

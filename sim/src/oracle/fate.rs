@@ -21,6 +21,8 @@ pub struct Fate {
     pub confirmed: Option<(u64, u8)>,
     /// Its deliveries, in the order in which they came.
     pub deliveries: Vec<Seen>,
+    /// The delivery that a custodian gave last, and when.
+    pub given: Option<(Receipt, u64)>,
     /// The delivery that was handed out last and has not come, and until when it hides the message.
     pub under_way: Option<(Receipt, u64)>,
     /// Whether anybody asked for its deletion.
@@ -67,6 +69,7 @@ impl Fate {
             sends: 0,
             confirmed: None,
             deliveries: Vec::new(),
+            given: None,
             under_way: None,
             delete_asked: false,
             deleted: None,
@@ -157,12 +160,11 @@ impl Fate {
 impl Seen {
     pub(crate) fn new(delivered: &Delivered) -> Self {
         let lease = delivered.label.lease_ms.saturating_mul(1_000_000);
-        let until = delivered.at.saturating_add(lease);
         Self {
             at: delivered.at,
             place: delivered.place,
-            until,
-            over_by: until,
+            until: delivered.given.saturating_add(lease),
+            over_by: delivered.at.saturating_add(lease),
             ended: delivered.crossed,
             receipt: delivered.label.receipt.clone(),
         }

@@ -7,12 +7,14 @@
 //! and nobody deleted, is lost. What this file does not do: what lies on a disk and does not come
 //! is stranded, which is P10.
 
+use gaggle_wire::NodeId;
+
 use crate::judge::{Scene, Subject};
 use crate::oracle::{Fact, FullName, show};
 
 pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
     match fact {
-        Fact::Confirmed { name, copies, .. } => confirmed(scene, name, *copies),
+        Fact::Confirmed { name, copies, by, .. } => confirmed(scene, name, *copies, *by),
         Fact::Gone { name } => {
             let fate = scene.oracle.fate(name)?;
             let explained = fate.delete_asked || fate.excused;
@@ -29,7 +31,7 @@ pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
     }
 }
 
-fn confirmed(scene: &Scene<'_>, name: &FullName, copies: u8) -> Option<String> {
+fn confirmed(scene: &Scene<'_>, name: &FullName, copies: u8, by: NodeId) -> Option<String> {
     let fate = scene.oracle.fate(name)?;
     if let Some(queue) = scene.oracle.queue(name.0)
         && copies < queue.settings.at_least
@@ -41,11 +43,17 @@ fn confirmed(scene: &Scene<'_>, name: &FullName, copies: u8) -> Option<String> {
         // A tombstone in the place of a copy may lie on a disk whose node is down.
         return None;
     }
-    let subject = Subject { name: *name, stamp: fate.label.stamp, custodian: None };
+    let subject = Subject { name: *name, stamp: fate.label.stamp, custodian: Some(by) };
     let witness = (scene.look)(&subject);
     let there = witness.holders.len();
-    let lost = scene.oracle.lost_disk_since(scene.now.saturating_sub(super::ON_ITS_WAY));
-    (there < usize::from(copies) && !lost)
+    // Of a disk that is lost after its host has answered, the coordinator hears when they meet.
+    let unheard = |at: &&usize| {
+        let met = witness.sessions.get(*at);
+        met.is_none_or(|since| since + super::ON_ITS_WAY > scene.now)
+    };
+    let lost = fate.lost_by.difference(&witness.holders).filter(unheard).count();
+    let rots = scene.oracle.lost_disk_since(scene.now.saturating_sub(super::ON_ITS_WAY));
+    (there + lost < usize::from(copies) && !rots)
         .then(|| format!("{} is confirmed by {copies} and lies at {there}", show(*name)))
 }
 
@@ -61,6 +69,19 @@ mod tests {
         let mut history = History::fair();
         history.on_disks([0, 2]).sends(A, 1).confirms(A, 1, 2);
         history.breaks_nothing();
+    }
+
+    #[test]
+    fn who_lost_its_disk_after_it_answered_counts_until_the_coordinator_meets_it() {
+        for (met, broken) in [(false, false), (true, true)] {
+            let mut history = History::fair();
+            history.on_disks([0, 2]).sends(A, 1).loses_disk(2).on_disks([0]);
+            if met {
+                history.meets([2]);
+            }
+            history.after_ms(1000).confirms(A, 1, 2);
+            if broken { history.breaks(1) } else { history.breaks_nothing() }
+        }
     }
 
     #[test]
