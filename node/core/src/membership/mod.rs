@@ -158,8 +158,8 @@ struct Moments {
     reached: Option<Mono>,
     /// Until when lost connections are the own fault.
     links_forgiven_until: Option<Mono>,
-    /// When this node last topped a claim to its name.
-    defended: Option<Mono>,
+    /// Since when this node tops claims to its name, and how often it did.
+    defended: Option<(Mono, u32)>,
     /// When it last asked somebody under its name.
     asked: Option<Mono>,
     /// When it began.

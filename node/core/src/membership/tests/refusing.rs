@@ -107,6 +107,20 @@ fn a_living_claim_to_the_own_name_elsewhere_is_told() {
 }
 
 #[test]
+fn claims_of_several_earlier_runs_are_topped_one_after_the_other() {
+    let mut flock = Flock::formed(3, 1);
+    for boot in [9, 12, 15] {
+        let (zero, one) = (own(&flock, 0), own(&flock, 1));
+        let dead = Identity { generation: Generation::of_boot(boot), ..zero };
+        let update = foca::Member::new(dead, 0, State::Down);
+        assert_eq!(judge(&mut flock, 1, &packet(one, zero, &[update])), Ok(()));
+        assert!(own(&flock, 0).generation > dead.generation, "boot {boot}");
+    }
+    assert_eq!(flock.geese[0].rejoined, 3, "not one by one up to each of them");
+    assert!(flock.geese[0].rivals.is_empty());
+}
+
+#[test]
 fn names_and_addresses_that_cannot_be_are_refused() {
     let mut flock = Flock::formed(3, 1);
     let (zero, one) = (own(&flock, 0), own(&flock, 1));
