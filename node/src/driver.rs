@@ -91,7 +91,8 @@ pub(crate) struct Opened {
 impl Driver {
     /// Opens the store and the core on it, on a thread of its own: it may take long.
     pub(crate) async fn open(&self) -> Result<Opened, DriveError> {
-        let config = Config { seed: entropy::number()?, ..self.config.clone() };
+        let first_boot = 1 + entropy::number()? % Config::FIRST_BOOT_MAX;
+        let config = Config { seed: entropy::number()?, first_boot, ..self.config.clone() };
         let (source, clocks) = (self.store.clone(), self.clocks);
         let (done, opened) = oneshot::channel();
         thread::Builder::new().name("gaggle-open".to_owned()).spawn(move || {

@@ -114,6 +114,7 @@ impl Options {
         let mut config = Config::new(node_id(at), peer_address(at), client_address(at));
         config.seeds = (0..self.nodes).map(peer_address).collect();
         config.seed = seed;
+        config.first_boot = 1 + seed % Config::FIRST_BOOT_MAX;
         config.suspicion = self.suspicion;
         config.serve_alone_after = self.serve_alone_after;
         config.resend_window = self.resend_window;

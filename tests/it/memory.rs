@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use gaggle_client::{Client, SettingsChange};
+use gaggle_client::{Client, SettingsChange, Status};
 use gaggle_support::{TestCluster, wait_until};
 
 use crate::EXECUTABLE;
@@ -57,13 +57,16 @@ async fn memory_and_speed_do_not_follow_the_backlog_and_a_restart_does_not_wait_
     // Another node tells, so that no client's patience with a silent node is measured.
     let witness = cluster.client_of(0).await;
     let killed = cluster.nodes.id(1);
+    let boot_of = |status: &Status| {
+        let member = status.members.iter().find(|member| member.node == killed);
+        member.and_then(|member| member.report.as_ref()).map(|report| (report.boot, report.ready))
+    };
+    let (before, _) = boot_of(&witness.status().await.unwrap()).expect("it is asked");
     cluster.kill(1).await;
     let start = Instant::now();
     cluster.restart(1);
     wait_until(&witness, "the killed node is ready", |status| {
-        let member = status.members.iter().find(|member| member.node == killed);
-        let report = member.and_then(|member| member.report.as_ref());
-        report.is_some_and(|report| report.boot == 2 && report.ready)
+        boot_of(status) == Some((before + 1, true))
     })
     .await;
     let took = start.elapsed();

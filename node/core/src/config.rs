@@ -26,6 +26,9 @@ pub struct Config {
     pub queue_defaults: Settings,
     /// Randomness of this run: jitter, gossip, the process id.
     pub seed: u64,
+    /// The number of the first run on an empty store, 1 to [`Self::FIRST_BOOT_MAX`]. Drawn by the
+    /// runtime: a receipt that a lost disk gave out must name no delivery of the next one (F6).
+    pub first_boot: u64,
     /// How far a stamp may lie ahead of the own wall clock: far above what NTP keeps (tens of
     /// milliseconds), far below what would freeze a clock for long.
     pub drift_max: Duration,
@@ -67,6 +70,9 @@ pub struct Config {
 }
 
 impl Config {
+    /// Far below the bound by which a boot counter may jump in gossip, see `membership/identity.rs`.
+    pub const FIRST_BOOT_MAX: u64 = 1 << 19;
+
     /// The defaults of a node at these addresses.
     #[must_use]
     pub fn new(node: NodeId, peer_address: SocketAddr, client_address: SocketAddr) -> Self {
@@ -78,6 +84,7 @@ impl Config {
             seeds: Vec::new(),
             queue_defaults: Settings::default(),
             seed: 0,
+            first_boot: 1,
             drift_max: Duration::from_millis(500),
             ceiling_step: Duration::from_millis(400),
             suspicion: Duration::from_millis(900),

@@ -36,7 +36,7 @@ impl Node {
             return;
         }
         if let Some(session) = self.sessions.with(peer) {
-            if session.boot > hello.boot {
+            if session.boot > hello.boot && self.sessions.has_disk(peer, hello.store) {
                 effects.push(Effect::CloseLink(link));
                 return;
             }

@@ -157,7 +157,7 @@ impl Node {
         let mut rng = Pcg64Mcg::seed_from_u64(config.seed);
         let process = ProcessId(rng.random());
         let foca_seed = rng.random();
-        let boot = opened.boot + 1;
+        let boot = if opened.boot == 0 { config.first_boot } else { opened.boot + 1 };
         let profile =
             Profile { zone, client_address: config.client_address, ready: false, slow: false };
         let me = Me { node: config.node, boot, peer_address: config.peer_address, profile };

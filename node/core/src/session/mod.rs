@@ -163,7 +163,12 @@ impl Sessions {
     /// Whether a run of a node, on this disk, has had its last session. On another disk runs are
     /// counted anew.
     pub(crate) fn has_parted(&self, node: NodeId, boot: u64, store: u128) -> bool {
-        self.parted(node).is_some_and(|last| boot <= last) && self.stores.get(&node) == Some(&store)
+        self.parted(node).is_some_and(|last| boot <= last) && self.has_disk(node, store)
+    }
+
+    /// Whether this is the disk that a node had when it was met last.
+    pub(crate) fn has_disk(&self, node: NodeId, store: u128) -> bool {
+        self.stores.get(&node) == Some(&store)
     }
 
     /// The node at the other end of a session's connection.
