@@ -18,6 +18,7 @@ mod link;
 mod loading;
 mod making_up;
 mod opening;
+mod passing;
 mod peeking;
 mod receiving;
 mod refilling;
