@@ -15,6 +15,7 @@ mod groups;
 mod hearing;
 pub(crate) mod input;
 pub(crate) mod life;
+mod recent;
 mod speaking;
 mod voices;
 mod word;

@@ -61,6 +61,7 @@ impl World {
         let node = Node::open(config, now, &mut rows.drain(..)).expect("its rows are its own");
         process.node = Some(node);
         self.feed(at, Event::Started);
+        self.start_measuring(at);
     }
 
     /// Starts nodes and lets them come together.

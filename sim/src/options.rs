@@ -56,6 +56,9 @@ pub struct Options {
     /// See [`Config::serve_alone_after`].
     #[serde(with = "millis")]
     pub serve_alone_after: Duration,
+    /// See [`Config::slow_after`].
+    #[serde(with = "millis", default = "ten_seconds")]
+    pub slow_after: Duration,
     /// See [`Config::resend_window`].
     #[serde(with = "millis")]
     pub resend_window: Duration,
@@ -98,6 +101,7 @@ impl Options {
             idle: 3_000_000_000,
             suspicion: Duration::from_millis(900),
             serve_alone_after: Duration::from_secs(10),
+            slow_after: ten_seconds(),
             resend_window: Duration::from_mins(2),
             replace_after: Duration::from_mins(15),
             replace_rate: 8 * 1024 * 1024,
@@ -117,6 +121,7 @@ impl Options {
         config.first_boot = 1 + seed % Config::FIRST_BOOT_MAX;
         config.suspicion = self.suspicion;
         config.serve_alone_after = self.serve_alone_after;
+        config.slow_after = self.slow_after;
         config.resend_window = self.resend_window;
         config.replace_after = self.replace_after;
         config.replace_rate = self.replace_rate;
@@ -132,6 +137,10 @@ impl Options {
 /// More than there ever are.
 fn many() -> usize {
     100_000
+}
+
+fn ten_seconds() -> Duration {
+    Duration::from_secs(10)
 }
 
 /// Durations as milliseconds.

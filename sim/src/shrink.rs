@@ -98,7 +98,7 @@ impl Shrink<'_> {
     /// One thing after the other as in a calm cluster.
     fn options(&mut self) {
         let calm = Options::calm(self.best.options.nodes, self.best.options.seed);
-        let resets: [Reset; 16] = [
+        let resets: [Reset; 17] = [
             ("its delay", |to, calm| to.delay = calm.delay),
             ("its tail", |to, calm| to.tail = calm.tail),
             ("its replays", |to, calm| to.replays = calm.replays),
@@ -109,6 +109,7 @@ impl Shrink<'_> {
             ("its drift", |to, calm| to.drift = calm.drift),
             ("its idle time", |to, calm| to.idle = calm.idle),
             ("its patience", |to, calm| to.serve_alone_after = calm.serve_alone_after),
+            ("its lag", |to, calm| to.slow_after = calm.slow_after),
             ("its resend window", |to, calm| to.resend_window = calm.resend_window),
             ("its haste to replace", |to, calm| to.replace_after = calm.replace_after),
             ("its slow copying", |to, calm| to.replace_rate = calm.replace_rate),

@@ -17,6 +17,7 @@ use crate::disk::LastCommit;
 use crate::goals::Goal;
 use crate::judge::Subject;
 use crate::options::node_id;
+use crate::process::Process;
 use crate::witness::look;
 use crate::world::{Happening, World};
 
@@ -29,6 +30,8 @@ pub(crate) struct Illness {
     full: bool,
     /// How long a commit takes at most, if that is long, in nanoseconds.
     slow: Option<u64>,
+    /// The life of its process that measures it.
+    measured_by: u64,
 }
 
 impl World {
@@ -55,8 +58,17 @@ impl World {
         self.report.line(self.now, format_args!("disk of {} is slow", at + 1));
         self.judge.weather.disturb();
         self.processes[at].illness.slow = Some(nanos);
-        let life = self.processes[at].life;
-        self.at(self.now + MEASURE_EVERY, Happening::Measure { at, life });
+        self.start_measuring(at);
+    }
+
+    /// A process measures its disk from now on, if that has ever been slow.
+    pub(crate) fn start_measuring(&mut self, at: usize) {
+        let Process { illness, life, .. } = &mut self.processes[at];
+        if *life != illness.measured_by && (illness.slow.is_some() || illness.measured_by > 0) {
+            illness.measured_by = *life;
+            let life = *life;
+            self.at(self.now + MEASURE_EVERY, Happening::Measure { at, life });
+        }
     }
 
     /// Commits of a node take what they took.
@@ -120,7 +132,7 @@ impl World {
         self.at(soon, Happening::Start { at });
     }
 
-    /// What the runtime of a node measures of its disk, as long as that is slow.
+    /// What the runtime of a node measures of its disk, once that has been slow.
     pub(crate) fn measure(&mut self, at: usize, life: u64) {
         let process = &self.processes[at];
         if process.life != life {
@@ -135,9 +147,7 @@ impl World {
             ..Surroundings::default()
         };
         self.feed(at, Event::Measured(measured));
-        if slow.is_some() {
-            self.at(self.now + MEASURE_EVERY, Happening::Measure { at, life });
-        }
+        self.at(self.now + MEASURE_EVERY, Happening::Measure { at, life });
     }
 
     /// Messages on a disk are damaged, about so many of a thousand. A node finds out when it reads

@@ -44,6 +44,8 @@ pub struct Config {
     pub resend_window: Duration,
     /// How long a message may be at too few hosts before its holders look after it themselves.
     pub open_after: Duration,
+    /// For how long a node lags before it is slow, and is well before it is not slow any more.
+    pub slow_after: Duration,
     /// How old a lease is before the other holders are told: most deliveries end sooner.
     pub tell_leases_after: Duration,
     /// How long a host is away before what it held gets one more holder: longer than a restart
@@ -91,6 +93,7 @@ impl Config {
             serve_alone_after: Duration::from_secs(10),
             resend_window: Duration::from_mins(2),
             open_after: Duration::from_secs(1),
+            slow_after: Duration::from_secs(10),
             tell_leases_after: Duration::from_millis(200),
             replace_after: Duration::from_mins(15),
             replace_rate: 8 * 1024 * 1024,

@@ -119,4 +119,7 @@ pub struct Surroundings {
     pub commit_running_ms: u64,
     /// The 99th percentile of commit times over the last 10 s, in milliseconds.
     pub commit_p99_ms: u64,
+    /// The 99th percentile of how late the loop around the core was for what was due, over the
+    /// last 10 s, in milliseconds.
+    pub loop_p99_ms: u64,
 }

@@ -21,6 +21,7 @@ mod custody;
 pub mod effect;
 pub mod envelope;
 pub mod event;
+mod lag;
 pub mod ledger;
 mod membership;
 mod node;

@@ -57,6 +57,7 @@ use crate::custody::sending::Sending;
 use crate::effect::{Effect, Effects, Stop};
 use crate::envelope::{Envelope, PEER_VERSION, PeerHello};
 use crate::event::{Event, Surroundings};
+use crate::lag::Lag;
 use crate::ledger::{Key, Write, key::meta, record};
 use crate::membership::{Member, Membership, Output, Profile, Zone};
 use crate::now::{Mono, Now};
@@ -98,6 +99,7 @@ struct Run {
     store: u128,
     drain: Drain,
     measured: Surroundings,
+    lag: Lag,
     /// Counters, by name: refusals, expiries, repairs.
     counters: BTreeMap<&'static str, u64>,
     /// What was last said of the own readiness: ready, slow.
@@ -188,6 +190,7 @@ impl Node {
             Event::BodyLost { key, missed } => self.body_lost(key, missed, effects),
             Event::Measured(surroundings) => {
                 self.run.measured = surroundings;
+                self.run.lag.measured(&surroundings, now.mono, self.config.slow_after);
                 self.tell_readiness(now, effects);
             }
             Event::Drain => self.drain(now, effects),
@@ -277,9 +280,9 @@ impl Node {
             && self.run.measured.commit_running_ms < COMMIT_STUCK_MS
     }
 
-    /// Whether its disk lags, so that clients go elsewhere as long as there is another.
+    /// Whether it lags, so that clients go elsewhere as long as there is another.
     fn is_slow(&self) -> bool {
-        self.run.measured.commit_p99_ms > COMMIT_SLOW_MS
+        self.run.lag.is_slow()
     }
 
     fn profile(&self) -> Profile {
@@ -374,8 +377,5 @@ impl Node {
     }
 }
 
-/// The 99th percentile of commits over 10 s above which a node is slow: a thousand times what a
-/// healthy disk takes.
-const COMMIT_SLOW_MS: u64 = 250;
 /// A commit that runs for so long ends readiness: something is wrong with the disk.
 const COMMIT_STUCK_MS: u64 = 5_000;

@@ -1,5 +1,5 @@
-//! How long commits take: the one that is under way, and the slow ones of the last ten seconds;
-//! and from that, whether to wait for company.
+//! How long commits take: the one that is under way, and those of the last ten seconds; and from
+//! that, whether to wait for company.
 //!
 //! A commit costs as much for one change as for dozens. So when the last group was a large one,
 //! the next waits a moment for as much as half of it, never longer than a millisecond or so; a
@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
+use super::recent::Recent;
 
 /// Times of commits.
 #[derive(Debug)]
@@ -19,14 +19,13 @@ pub(crate) struct Commits {
     size: usize,
     /// Until when the next one may wait.
     patience: Option<Instant>,
-    /// One histogram of microseconds per second, the present one at the end.
-    seconds: Vec<Histogram<u32>>,
+    recent: Recent,
 }
 
 impl Commits {
     /// None yet.
     pub(crate) fn new() -> Self {
-        Self { running: None, size: 0, patience: None, seconds: vec![empty(); WINDOW] }
+        Self { running: None, size: 0, patience: None, recent: Recent::new() }
     }
 
     /// One of so many changes was started.
@@ -46,10 +45,7 @@ impl Commits {
     pub(crate) fn ended(&mut self, took: Duration) {
         self.running = None;
         self.patience = Some(Instant::now() + PATIENCE);
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        if let Some(present) = self.seconds.last_mut() {
-            present.saturating_record(micros);
-        }
+        self.recent.record(took);
     }
 
     /// When the one under way was started.
@@ -59,30 +55,14 @@ impl Commits {
 
     /// The 99th percentile of the window. To be asked once a second: it moves the window on.
     pub(crate) fn p99_of_window(&mut self) -> Duration {
-        let mut all = empty();
-        for second in &self.seconds {
-            all.add(second).expect("all histograms have the same range");
-        }
-        self.seconds.rotate_left(1);
-        if let Some(present) = self.seconds.last_mut() {
-            present.reset();
-        }
-        Duration::from_micros(all.value_at_quantile(0.99))
+        self.recent.p99_of_window()
     }
-}
-
-fn empty() -> Histogram<u32> {
-    Histogram::new_with_max(LONGEST, 2).expect("the range is valid")
 }
 
 /// Below so many changes in a group there is no load that would bring company.
 const COMPANY_MIN: usize = 128;
 /// Well below what a send takes under the load that makes such groups.
 const PATIENCE: Duration = Duration::from_millis(1);
-
-const WINDOW: usize = 10;
-/// Ten minutes in microseconds: longer is no less bad.
-const LONGEST: u64 = 600_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -106,16 +86,13 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_commit_is_seen_for_ten_seconds() {
+    fn a_slow_commit_is_seen_after_its_end() {
         let mut commits = Commits::new();
         commits.started(1);
         assert!(commits.running().is_some());
         commits.ended(Duration::from_millis(300));
         assert!(commits.running().is_none());
-        for _ in 0..WINDOW {
-            let p99 = commits.p99_of_window();
-            assert!(p99 > Duration::from_millis(290) && p99 < Duration::from_millis(310));
-        }
-        assert_eq!(commits.p99_of_window(), Duration::ZERO);
+        let p99 = commits.p99_of_window();
+        assert!(p99 > Duration::from_millis(290) && p99 < Duration::from_millis(310));
     }
 }

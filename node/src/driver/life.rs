@@ -36,6 +36,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep_until};
 use super::commits::Commits;
 use super::groups::Groups;
 use super::input::{Input, Urgent};
+use super::recent::Recent;
 use super::voices::Voices;
 use super::word::{Path, Word};
 use crate::bodies::Bodies;
@@ -86,6 +87,8 @@ pub(crate) struct Life {
     /// Bytes of contents in the gathering group.
     gathered_bytes: usize,
     commits: Commits,
+    /// How late the loop was for what was due.
+    late: Recent,
     pub(crate) voices: Voices,
     /// Words that the reader has, by stream: the next ones of that stream follow them.
     pub(super) reading: BTreeMap<Path, usize>,
@@ -109,6 +112,7 @@ impl Life {
             groups: Groups::new(),
             gathered_bytes: 0,
             commits: Commits::new(),
+            late: Recent::new(),
             voices: Voices::default(),
             reading: BTreeMap::new(),
             lost: Vec::new(),
@@ -170,11 +174,15 @@ impl Life {
                         continue;
                     }
                     woken = Instant::now();
+                    self.late.record(woken.saturating_duration_since(due));
                     if self.stopping.as_ref().is_none_or(|(_, at)| woken < *at) {
                         self.handle(Event::Wakeup, dials);
                     }
                 }
-                _ = tick.tick() => self.measure(dials),
+                at = tick.tick() => {
+                    self.late.record(at.elapsed());
+                    self.measure(dials);
+                }
                 count = sources.inputs.recv_many(&mut inputs, INPUTS_MAX), if open => {
                     if count == 0 {
                         return End::Abandoned;
@@ -221,6 +229,7 @@ impl Life {
             socket_buffer_bytes: self.parts.socket_buffer_bytes,
             commit_running_ms: self.commits.running().map_or(0, |start| millis(start.elapsed())),
             commit_p99_ms: millis(self.commits.p99_of_window()),
+            loop_p99_ms: millis(self.late.p99_of_window()),
         };
         self.handle(Event::Measured(surroundings), dials);
     }

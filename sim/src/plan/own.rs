@@ -4,6 +4,8 @@
 //! class that is added leaves all else of a seed as it was. What this file does not do: the
 //! classes of the first generator are in `draw.rs`.
 
+use std::time::Duration;
+
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -59,7 +61,11 @@ impl Draw {
                 draw.add(at, Deed::FailCommit { node });
             }),
             Class::FullDisks => self.often((1000, 8000), Self::fill),
-            Class::SlowDisks => self.often((1000, 8000), Self::slow_disk),
+            Class::SlowDisks => {
+                self.often((1000, 8000), Self::slow_disk);
+                self.plan.options.slow_after =
+                    Duration::from_secs([1, 2, 4][self.rng.random_range(0..3)]);
+            }
             Class::Breaks => self.often((100, 4000), Self::break_one),
             Class::Guests => self.guests(),
             Class::Renewals => self.renewals(),

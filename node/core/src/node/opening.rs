@@ -22,6 +22,7 @@ use crate::custody::replacing::Replacing;
 use crate::custody::scrub::Scrub;
 use crate::effect::Effects;
 use crate::event::Surroundings;
+use crate::lag::Lag;
 use crate::ledger::key::meta;
 use crate::ledger::{Key, MessageKey, MessageRecord, Row, Write, record};
 use crate::membership::{Contacts, Me, Membership, MembershipConfig, Profile, Zone};
@@ -172,6 +173,7 @@ impl Node {
                 store: opened.store,
                 drain: Drain::No,
                 measured: Surroundings::default(),
+                lag: Lag::default(),
                 counters: BTreeMap::from([("rows_damaged", opened.damaged)]),
                 told: (false, false),
                 members_written: opened.written,
