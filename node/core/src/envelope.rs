@@ -348,6 +348,14 @@ pub enum Envelope {
         /// Of what is settled at the sender and should be at the receiver.
         digest: Digest,
     },
+    /// Whether the sender is fit for custody from now on, as long as another host is. A session
+    /// begins with both fit.
+    Fit {
+        /// Whether it is.
+        fit: bool,
+    },
+    /// The receiver's yield is undone: it hands out again what the sender precedes it on.
+    HandOver,
 }
 
 /// A message that a host lacks.

@@ -192,6 +192,7 @@ impl Node {
                 self.run.measured = surroundings;
                 self.run.lag.measured(&surroundings, now.mono, self.config.slow_after);
                 self.tell_readiness(now, effects);
+                self.tell_fit(now, effects);
             }
             Event::Drain => self.drain(now, effects),
         }

@@ -24,6 +24,8 @@ pub enum Goal {
     Takeover,
     /// A node that was started again is yielded to, and both have messages.
     YieldToReturned,
+    /// A node that is slow, or waits, hands its custody over.
+    HandedOver,
     /// A node that was started again is given a copy that it lacks.
     CopyMadeUp,
     /// A host that fails in mid-send is replaced by another one.
@@ -72,9 +74,10 @@ pub enum Goal {
 
 impl Goal {
     /// All, with what they are called.
-    pub const ALL: [(Self, &'static str); 24] = [
+    pub const ALL: [(Self, &'static str); 25] = [
         (Self::Takeover, "takeover"),
         (Self::YieldToReturned, "yield to a returned host"),
+        (Self::HandedOver, "custody handed over"),
         (Self::CopyMadeUp, "copy made up to a returned host"),
         (Self::StandIn, "stand-in"),
         (Self::DeleteOvertakes, "delete overtakes its message"),

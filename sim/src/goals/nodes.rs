@@ -18,6 +18,7 @@ impl World {
             {
                 Goal::YieldToReturned
             }
+            Envelope::HandOver => Goal::HandedOver,
             Envelope::MakeUp { items, .. } if self.processes[at].wiped && !items.is_empty() => {
                 Goal::WipedRefilled
             }

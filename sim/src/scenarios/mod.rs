@@ -33,6 +33,7 @@ mod leases;
 mod limits;
 mod repair;
 mod restart;
+mod slow;
 mod support;
 
 use crate::failure::{Failure, caught};
@@ -69,6 +70,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         limits::ALL,
         repair::ALL,
         restart::ALL,
+        slow::ALL,
     ];
     files.into_iter().flatten()
 }

@@ -148,6 +148,8 @@ fn about_deliveries() -> Vec<Envelope> {
         Envelope::Clock { wall: 300, correction: -5 },
         Envelope::Fetch { call, queue, partition: 3, messages: numbers() },
         Envelope::Compare { call, queue, partition: 3, digest: Digest { count: 300, sum: 7 } },
+        Envelope::Fit { fit: true },
+        Envelope::HandOver,
     ]
 }
 

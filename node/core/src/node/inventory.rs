@@ -267,7 +267,7 @@ impl Node {
             session.make_up_pending += 1;
             self.read_lacking(peer, (id, lacking), None, effects);
         }
-        self.yield_if_done(now, peer, effects);
+        self.pass_custody(now, peer, effects);
     }
 
     /// A node has the made-up copies on disk (or knows better).

@@ -63,6 +63,7 @@ impl Node {
     }
 
     fn open_session(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
+        self.tell_fit(now, effects);
         let entries: Vec<_> = self.table.entries().cloned().collect();
         for entries in entries.chunks(TABLE_CHUNK) {
             self.say(peer, Envelope::Table { call: 0, entries: entries.to_vec() }, effects);
@@ -233,6 +234,7 @@ impl Node {
             self.reception.touch(queue);
         }
         self.tell_readiness(now, effects);
+        self.tell_fit(now, effects);
     }
 
     pub(super) fn tell_readiness(&mut self, now: Now, effects: &mut Effects) {
@@ -251,7 +253,7 @@ impl Node {
         if let Some(session) = self.sessions.with_mut(peer) {
             session.marked = true;
         }
-        self.yield_if_done(now, peer, effects);
+        self.pass_custody(now, peer, effects);
         self.custody_changed(now, effects);
     }
 

@@ -1,7 +1,14 @@
-//! Custody as it is passed: yields, and the leases that are told before.
+//! Custody as it is passed: yields, what is handed over, and the leases that are told before.
 //!
-//! When the other lacks nothing any more that this side could give, this side tells its leases and
-//! yields.
+//! Of two nodes in session a fit one goes before one that is not, else the earlier holder before
+//! the later one. A node is fit that is not slow and waits for no remembered member that is away.
+//! When the other goes before, and lacks nothing any more that this side could give, this side
+//! tells its leases and stops handing out: as the later holder it *yields*, as the earlier one it
+//! *hands over* what the other had yielded. The other takes it back by yielding again, which it
+//! does once the earlier one is fit.
+//!
+//! Invariant: nobody passes on what it was not passed, so one of the two has it or it is on its
+//! way, and what the next custodian must know is on the same stream before it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,28 +22,87 @@ use crate::now::Now;
 use crate::queue::Flight;
 
 impl Node {
+    /// Whether custody is in good hands here, as long as there is a choice.
+    fn is_fit(&self) -> bool {
+        !self.is_slow() && !self.sessions.is_waiting()
+    }
+
+    /// Tells those who do not know it yet whether this node is fit, and passes on what that is the
+    /// end of.
+    pub(super) fn tell_fit(&mut self, now: Now, effects: &mut Effects) {
+        let fit = self.is_fit();
+        let untold = self.sessions.take_untold_fit(fit);
+        for peer in &untold {
+            self.say(*peer, Envelope::Fit { fit }, effects);
+        }
+        for peer in untold {
+            self.pass_custody(now, peer, effects);
+        }
+    }
+
+    /// The other says whether it is fit.
+    pub(super) fn fit_told(&mut self, now: Now, peer: NodeId, fit: bool, effects: &mut Effects) {
+        if let Some(session) = self.sessions.progress_mut(peer) {
+            session.fit = fit;
+        }
+        self.pass_custody(now, peer, effects);
+    }
+
     /// The other has yielded.
     pub(super) fn yielded_by(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
         if let Some(session) = self.sessions.with_mut(peer) {
             session.yielded_by = true;
         }
         self.custody_changed(now, effects);
+        self.pass_custody(now, peer, effects);
     }
 
-    /// Yields to a node once it has all that this one could give it.
-    pub(super) fn yield_if_done(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
-        let Some(session) = self.sessions.with(peer) else { return };
+    /// The other has handed over what this side had yielded.
+    pub(super) fn handed_over(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
+        if let Some(session) = self.sessions.with_mut(peer) {
+            session.yielded = false;
+            session.kept = true;
+        }
+        self.custody_changed(now, effects);
+        self.pass_custody(now, peer, effects);
+    }
+
+    /// Passes custody to a node that goes before this one, once it has all that this one could
+    /// give it.
+    pub(super) fn pass_custody(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
+        let fit = self.is_fit();
+        let Some(session) = self.sessions.progress_mut(peer) else { return };
         let told = session.marked && session.inventory_complete;
         let given = session.make_up.is_empty() && session.make_up_pending == 0;
-        if session.yielded || !told || !given {
+        if !told || !given {
             return;
         }
-        self.tell_leases(now, Some(peer), Duration::ZERO, effects);
-        self.say(peer, Envelope::Yield, effects);
-        if let Some(session) = self.sessions.with_mut(peer) {
-            session.yielded = true;
+        let hands_over = session.yielded_by && session.fit && !fit;
+        let yields = !session.yielded && (session.fit || !fit);
+        session.kept |= !session.yielded && !yields;
+        if !hands_over && !yields {
+            return;
         }
-        self.count("yields");
+        if hands_over || session.kept {
+            self.push_tombstones(now, peer, Duration::ZERO, effects);
+        }
+        self.tell_leases(now, Some(peer), Duration::ZERO, effects);
+        let Some(session) = self.sessions.with_mut(peer) else { return };
+        if hands_over {
+            session.yielded_by = false;
+        }
+        if yields {
+            session.yielded = true;
+            session.kept = false;
+        }
+        if hands_over {
+            self.say(peer, Envelope::HandOver, effects);
+            self.count("hand_overs");
+        }
+        if yields {
+            self.say(peer, Envelope::Yield, effects);
+            self.count("yields");
+        }
         self.custody_changed(now, effects);
     }
 

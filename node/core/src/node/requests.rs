@@ -170,6 +170,8 @@ impl Node {
             Envelope::Mark => self.marked(now, peer, effects),
             Envelope::AskMark => self.mark_asked(now, peer, effects),
             Envelope::Yield => self.yielded_by(now, peer, effects),
+            Envelope::HandOver => self.handed_over(now, peer, effects),
+            Envelope::Fit { fit } => self.fit_told(now, peer, fit, effects),
             Envelope::Leaving => {
                 if let Some(session) = self.sessions.with(peer) {
                     let link = session.link;

@@ -3,6 +3,7 @@
 mod counts;
 mod faults;
 mod hostile;
+mod passing;
 mod repair;
 
 use gaggle_wire::{

@@ -8,6 +8,10 @@
 //! elected, and on its death the next goes on (custody). The rules are those that
 //! `may_serve` spells out; they are kept per pair of nodes and applied to whole holder lists.
 //!
+//! A node that is slow, or waits for one that is away, is not *fit*: it is not yielded to, and it
+//! *hands over*, which undoes a yield. So what one of two precedes the other on is in the hands of
+//! one of them at a time, and goes to and fro between them in turns.
+//!
 //! Invariants: at most one session per node; what comes from an ended session is dropped by the
 //! caller, who finds no session for its link. What this room does not do: it does not send, and
 //! it knows no messages.
@@ -36,6 +40,13 @@ pub(crate) struct Session {
     pub(crate) yielded: bool,
     /// Whether the other has yielded to this side.
     pub(crate) yielded_by: bool,
+    /// Whether the other is fit, as it said last. A session begins with both fit.
+    pub(crate) fit: bool,
+    /// What this side said last of itself.
+    fit_told: bool,
+    /// Whether this side kept custody when it could have yielded, or had it handed over. What it
+    /// has heard since the session began is told with the yield that follows.
+    pub(crate) kept: bool,
     /// Whether all of the other's inventory has come.
     pub(crate) inventory_complete: bool,
     /// Partitions that the other's inventory has named so far.
@@ -113,6 +124,9 @@ impl Sessions {
             marked: false,
             yielded: false,
             yielded_by: false,
+            fit: true,
+            fit_told: true,
+            kept: false,
             inventory_complete: false,
             inventoried: BTreeSet::new(),
             make_up: VecDeque::new(),
@@ -197,6 +211,17 @@ impl Sessions {
         self.sessions.iter().map(|(node, session)| (*node, session))
     }
 
+    /// Takes note that all nodes in session are told whether this one is fit; whom that is news to.
+    pub(crate) fn take_untold_fit(&mut self, fit: bool) -> Vec<NodeId> {
+        let mut news = Vec::new();
+        for (node, session) in &mut self.sessions {
+            if std::mem::replace(&mut session.fit_told, fit) != fit {
+                news.push(*node);
+            }
+        }
+        news
+    }
+
     /// Whether this node is there to store things: itself, or in session.
     pub(crate) fn reaches(&self, node: NodeId) -> bool {
         node == self.me || self.sessions.contains_key(&node)
@@ -229,6 +254,11 @@ impl Sessions {
     /// Since when the first member has been there without having been met.
     pub(crate) fn first_unmet(&self) -> Option<Mono> {
         self.unmet.values().min().copied()
+    }
+
+    /// Whether some remembered member is waited for.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.awaited.is_empty()
     }
 
     /// Whether anything may be handed out at all.
@@ -287,6 +317,43 @@ mod tests {
         assert!(!sessions.may_serve(&[B, A]), "on another list the other has to yield");
         sessions.end(LinkId(1));
         assert!(sessions.may_serve(&[A, B]));
+    }
+
+    #[test]
+    fn what_was_handed_over_goes_on_at_the_later_holder_alone() {
+        let lists: [&[NodeId]; 2] = [&[A, B, C], &[A, C, B]];
+        let mut all = [met(A, &[B, C]), met(B, &[A, C]), met(C, &[A, B])];
+        for peer in [B, C] {
+            all[0].with_mut(peer).unwrap().yielded_by = true;
+        }
+        (all[1].with_mut(A).unwrap().yielded, all[2].with_mut(A).unwrap().yielded) = (true, true);
+        (all[1].with_mut(C).unwrap().yielded, all[2].with_mut(B).unwrap().yielded) = (true, true);
+        (all[1].with_mut(C).unwrap().yielded_by, all[2].with_mut(B).unwrap().yielded_by) =
+            (true, true);
+        let serve = |all: &[Sessions; 3], list: &[NodeId]| {
+            all.each_ref().map(|sessions| sessions.may_serve(list))
+        };
+        assert_eq!(lists.map(|list| serve(&all, list)), [[true, false, false]; 2]);
+        // To one of the two, and then to the other.
+        all[0].with_mut(B).unwrap().yielded_by = false;
+        all[1].with_mut(A).unwrap().yielded = false;
+        assert_eq!(serve(&all, lists[0]), [false, true, false]);
+        assert_eq!(serve(&all, lists[1]), [false; 3], "the one that goes on there is not told yet");
+        all[0].with_mut(C).unwrap().yielded_by = false;
+        all[2].with_mut(A).unwrap().yielded = false;
+        assert_eq!(serve(&all, lists[0]), [false, true, false]);
+        assert_eq!(serve(&all, lists[1]), [false, false, true]);
+    }
+
+    #[test]
+    fn all_in_session_are_told_once_whether_this_node_is_fit() {
+        let mut sessions = met(A, &[B]);
+        assert_eq!(sessions.take_untold_fit(true), [], "that is what a session begins with");
+        assert_eq!(sessions.take_untold_fit(false), [B]);
+        assert_eq!(sessions.take_untold_fit(false), []);
+        sessions.start(LinkId(3), C, 1, 1);
+        assert_eq!(sessions.take_untold_fit(false), [C]);
+        assert_eq!(sessions.take_untold_fit(true), [B, C]);
     }
 
     #[test]
