@@ -106,7 +106,8 @@ impl Walk {
             18 => {
                 if let Ok(Receipt { queue, partition, stamp, .. }) = u.choose(&self.receipts) {
                     let (queue, partition, stamp) = (*queue, *partition, *stamp);
-                    house.handle(Event::BodyLost(MessageKey { queue, partition, stamp }));
+                    let key = MessageKey { queue, partition, stamp };
+                    house.handle(Event::BodyLost { key, missed: None });
                 }
             }
             _ => self.rare(house, u),
