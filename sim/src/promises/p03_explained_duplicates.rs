@@ -34,9 +34,7 @@ fn contradicts(scene: &Scene<'_>, fate: &Fate, seen: &Seen, delivered: &Delivere
     let comes = Seen::new(delivered);
     // What comes now may have been handed out before, and was on its way for longer.
     let (first, second) = if seen.at <= comes.at { (seen, &comes) } else { (&comes, seen) };
-    let fair = scene.weather.fair_since().is_some_and(|since| since <= first.at);
-    let waited = if fair { super::ON_ITS_WAY } else { ON_ITS_WAY_IN_A_STORM };
-    if first.ended || first.until <= second.at + waited {
+    if first.ended || first.until <= second.at + super::ON_ITS_WAY {
         return false;
     }
     let (was, is) = (&first.receipt, &second.receipt);
@@ -44,13 +42,10 @@ fn contradicts(scene: &Scene<'_>, fate: &Fate, seen: &Seen, delivered: &Delivere
     if one_run && is.delivery < was.delivery {
         return false;
     }
+    let fair = scene.weather.fair_since().is_some_and(|since| since <= first.at);
     let forgot = fate.lost_by.contains(&place(was.custodian));
     fair || one_run && !forgot && node_id(first.place.node) == was.custodian
 }
-
-/// How long what was handed out may wait and be on its way while a disk may be slow: for the
-/// commit under way, and then for its own.
-const ON_ITS_WAY_IN_A_STORM: u64 = super::ON_ITS_WAY + 300_000_000;
 
 #[cfg(test)]
 mod tests {
