@@ -202,7 +202,8 @@ impl Oracle {
                 for (receipt, _) in
                     receipts.iter().zip(results).filter(|(_, result)| result.is_ok())
                 {
-                    self.each(std::slice::from_ref(receipt), |f, r| f.extended(r, span));
+                    let by = node_id(place.node);
+                    self.each(std::slice::from_ref(receipt), |f, r| f.extended(r, span, by));
                 }
                 Vec::new()
             }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use gaggle_wire::{Label, Receipt};
+use gaggle_wire::{Label, NodeId, Receipt};
 
 use super::{Delivered, FullName, Place};
 use crate::judge::{Subject, Witness};
@@ -54,6 +54,9 @@ pub struct Seen {
     pub place: Place,
     /// Until when it stays hidden at least.
     pub until: u64,
+    /// The same by what its custodian itself has said. Behind a cut another holder extends, and may
+    /// die before the two meet.
+    pub until_there: u64,
     /// When it is over at the latest, if it was not given back before.
     pub over_by: u64,
     /// Whether it was given back, or may have been.
@@ -141,14 +144,18 @@ impl Fate {
     pub(super) fn extend_asked(&mut self, receipt: &Receipt, until: u64) {
         if let Some(seen) = self.last(receipt) {
             seen.until = seen.until.min(until);
+            seen.until_there = seen.until_there.min(until);
             seen.over_by = u64::MAX;
         }
     }
 
-    /// A delivery ends between these two times.
-    pub(super) fn extended(&mut self, receipt: &Receipt, (from, to): (u64, u64)) {
+    /// A delivery ends between these two times, says this node.
+    pub(super) fn extended(&mut self, receipt: &Receipt, (from, to): (u64, u64), by: NodeId) {
         if let Some(seen) = self.last(receipt) {
             (seen.until, seen.over_by) = (from, to);
+            if by == receipt.custodian {
+                seen.until_there = from;
+            }
         }
     }
 
@@ -164,6 +171,7 @@ impl Seen {
             at: delivered.at,
             place: delivered.place,
             until: delivered.given.saturating_add(lease),
+            until_there: delivered.given.saturating_add(lease),
             over_by: delivered.at.saturating_add(lease),
             ended: delivered.crossed,
             receipt: delivered.label.receipt.clone(),

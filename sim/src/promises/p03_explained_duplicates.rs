@@ -3,8 +3,8 @@
 //! A second delivery is judged against every earlier one. An earlier one explains nothing when it
 //! still hides its message, and either nothing has failed since it came, or both are of one run
 //! of one custodian that gave the first to a client of its own: it knows its own leases in any
-//! weather. Unless it has lost its copy, which comes anew from another holder, or its whole disk:
-//! its runs are then counted from the first again.
+//! weather, but not what another holder extended behind a cut. Unless it has lost its copy, which
+//! comes anew from another holder.
 //!
 //! What this file does not do: a delivery that crossed the end of its stream is none.
 
@@ -34,7 +34,9 @@ fn contradicts(scene: &Scene<'_>, fate: &Fate, seen: &Seen, delivered: &Delivere
     let comes = Seen::new(delivered);
     // What comes now may have been handed out before, and was on its way for longer.
     let (first, second) = if seen.at <= comes.at { (seen, &comes) } else { (&comes, seen) };
-    if first.ended || first.until <= second.at + super::ON_ITS_WAY {
+    let fair = scene.weather.fair_since().is_some_and(|since| since <= first.at);
+    let until = if fair { first.until } else { first.until_there };
+    if first.ended || until <= second.at + super::ON_ITS_WAY {
         return false;
     }
     let (was, is) = (&first.receipt, &second.receipt);
@@ -42,7 +44,6 @@ fn contradicts(scene: &Scene<'_>, fate: &Fate, seen: &Seen, delivered: &Delivere
     if one_run && is.delivery < was.delivery {
         return false;
     }
-    let fair = scene.weather.fair_since().is_some_and(|since| since <= first.at);
     let forgot = fate.lost_by.contains(&place(was.custodian));
     fair || one_run && !forgot && node_id(first.place.node) == was.custodian
 }
@@ -91,6 +92,16 @@ mod tests {
         let mut history = History::fair();
         history.disturbed().sends(A, 1).delivers(A, 1).restarts().delivers(B, 1);
         history.breaks_nothing();
+    }
+
+    #[test]
+    fn what_another_holder_extends_in_a_storm_does_not_bind_the_custodian() {
+        for (by, broken) in [(0, true), (1, false)] {
+            let mut history = History::fair();
+            history.disturbed().sends(A, 1).delivers(A, 1).by(by).extends(A, 1, 3 * LEASE_MS);
+            history.by(0).after_ms(2 * LEASE_MS).delivers(B, 1);
+            if broken { history.breaks(3) } else { history.breaks_nothing() }
+        }
     }
 
     #[test]
