@@ -34,7 +34,8 @@ async fn status_of_a_well_cluster_shows_every_node_and_counts_each_message_once(
         assert_eq!(node["client_address"], address);
         assert_eq!(node["peer_address"], address);
         let report = &node["report"];
-        assert_eq!((&report["boot"], &report["ready"]), (&1.into(), &true.into()));
+        assert_eq!(report["ready"], true);
+        assert!(report["boot"].as_u64().unwrap() > 0, "the first one is drawn");
         let others: Vec<u64> = (1..=3).filter(|id| *id != index as u64 + 1).collect();
         assert_eq!(report["sessions"], json!(others));
         for figure in ["age_ms", "disk_bytes", "socket_buffer_bytes"] {

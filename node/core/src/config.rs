@@ -72,7 +72,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Far below the bound by which a boot counter may jump in gossip, see `membership/identity.rs`.
+    /// Far below the bound by which a boot counter may jump in gossip, see
+    /// `membership/identity.rs`.
     pub const FIRST_BOOT_MAX: u64 = 1 << 19;
 
     /// The defaults of a node at these addresses.

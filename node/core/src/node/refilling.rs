@@ -3,8 +3,8 @@
 //! A copy is lost when its row is damaged or has vanished. It is never handed out or given away;
 //! its list is remembered, and whoever is on it is asked for a copy. When all of them have
 //! answered twice and none had one, the message is lost: that is counted, and nobody looks for it
-//! any more. A row whose content alone is damaged stays until then: a node that starts anew in between
-//! must not deny that it had the message, or others would drop theirs (P1).
+//! any more. A row whose content alone is damaged stays until then: a node that starts anew in
+//! between must not deny that it had the message, or others would drop theirs (P1).
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -115,8 +115,8 @@ impl Node {
         Stamp { time: purged.time.saturating_add(1), count: 0, process }
     }
 
-    /// Asks the home hosts, and who was one a moment ago, whether they know the ids; whether anybody
-    /// is there to ask.
+    /// Asks the home hosts, and who was one a moment ago, whether they know the ids; whether
+    /// anybody is there to ask.
     fn ask_homes(&mut self, now: Now, new: &NewSend, effects: &mut Effects) -> bool {
         let mut asked = self.ranking(new.id);
         asked.truncate(self.replicas(new.id) + NEW_HOMES);
