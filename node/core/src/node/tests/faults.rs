@@ -175,6 +175,22 @@ fn a_lease_ends_at_its_time_and_no_sooner_when_its_consumer_is_gone() {
 }
 
 #[test]
+fn runs_are_counted_from_a_number_that_is_drawn_for_an_empty_store_alone() {
+    let address = "127.0.0.1:7400".parse().unwrap();
+    let open = |rows: &BTreeMap<Vec<u8>, Vec<u8>>| {
+        let config = Config { first_boot: 77, ..Config::new(ME, address, address) };
+        let mut read =
+            rows.iter().map(|(key, value)| Row { key: key.clone(), value: value.clone() });
+        Node::open(config, at(0), &mut read).unwrap()
+    };
+    let node = open(&BTreeMap::new());
+    assert_eq!(node.run.boot, 77);
+    let mut bench = Bench { node, rows: BTreeMap::new(), at_ms: 0, wall_off_ms: 0, request: 0 };
+    bench.handle(Event::Started);
+    assert_eq!(open(&bench.rows).run.boot, 78);
+}
+
+#[test]
 fn what_a_broken_stream_left_untaken_comes_again_under_a_receipt_of_its_own() {
     let mut bench = Bench::new();
     let queue = bench.queue(one_partition());
