@@ -112,7 +112,8 @@ impl Lone {
                     };
                     let rows: Vec<Row> = range.by_ref().take(limit).map(row).collect();
                     let end = if range.next().is_some() { ScanEnd::More } else { ScanEnd::Reached };
-                    answer = self.handle(Event::Loaded { load, rows, end }).or(answer);
+                    let damaged = Vec::new();
+                    answer = self.handle(Event::Loaded { load, rows, end, damaged }).or(answer);
                 }
                 Effect::Answer { response, .. } => answer = Some(response),
                 _ => {}

@@ -4,7 +4,7 @@
 //! die is in `lives.rs`.
 
 use bytes::Bytes;
-use gaggle_core::effect::Effect;
+use gaggle_core::effect::{Contents, Effect};
 use gaggle_core::envelope::{Envelope, delivery_message};
 use gaggle_core::event::{Event, LinkId};
 use gaggle_wire::Response;
@@ -32,12 +32,16 @@ impl World {
                 self.dial_wishes(at);
             }
             Effect::CloseLink(link) => self.close(at, link),
-            Effect::Load { load, from, to, limit, .. } => {
+            Effect::Load { load, from, to, limit, contents } => {
                 let process = &self.processes[at];
                 let life = process.life;
                 let (rows, end) = process.disk.read(&from, &to, limit);
+                let damaged = match contents {
+                    Contents::Checked => self.damaged(at, &rows),
+                    Contents::LeftAlone => Vec::new(),
+                };
                 let done = self.now + self.draw(self.options.read);
-                let event = Event::Loaded { load, rows, end };
+                let event = Event::Loaded { load, rows, end, damaged };
                 self.at(done, Happening::Event { at, life, event });
             }
             Effect::Drained => self.drained(at),

@@ -105,14 +105,6 @@ impl Judge {
         self.oracle.disk_lost(now, at, look);
     }
 
-    /// A node finds that its copy is damaged, and with it goes what it knew of its deliveries.
-    pub(crate) fn copy_lost(&mut self, at: usize, key: MessageKey) {
-        self.weather.disturb();
-        if let Some(name) = self.oracle.in_row(key) {
-            self.truth.copy_lost(at, name);
-        }
-    }
-
     /// Messages at a node are damaged.
     pub(crate) fn rots(&mut self, now: u64, at: usize, keys: &[MessageKey], look: Look<'_>) {
         self.weather.disturb();

@@ -5,11 +5,11 @@
 //! opened anew on what is durable, as the driver of a node does it. Without room it cannot be, and
 //! is tried again. What this file does not do: rows and commits that go well are in `disk.rs`.
 
-use gaggle_core::effect::{Contents, Effect};
+use gaggle_core::effect::Effect;
 use gaggle_core::envelope::{Envelope, delivery_message};
-use gaggle_core::event::{Event, Surroundings};
-use gaggle_core::ledger::MessageKey;
-use gaggle_wire::Response;
+use gaggle_core::event::{Event, Missed, Surroundings};
+use gaggle_core::ledger::{MessageKey, Row};
+use gaggle_wire::{DeliveryLabel, Response};
 use rand::RngExt;
 
 use crate::carrier::Goodbye;
@@ -173,51 +173,57 @@ impl World {
         if process.disk.is_sound() {
             return;
         }
+        let life = process.life;
         let mut lost = Vec::new();
-        let mut is_whole = |key: MessageKey| {
+        let mut is_whole = |key: MessageKey, missed: Option<Missed>| {
             let whole = !process.disk.is_damaged(key);
-            lost.extend((!whole).then_some(key));
+            lost.extend((!whole).then_some((key, missed)));
             whole
         };
+        let delivered = |delivery: &DeliveryLabel, reply| {
+            let receipt = delivery.receipt.clone();
+            (delivery_message(delivery).0, Some(Missed { receipt, reply }))
+        };
         match word {
-            Effect::Answer { response: Response::Deliveries { deliveries }, .. } => {
+            Effect::Answer { response: Response::Deliveries { deliveries }, reply } => {
                 let own = node_id(at);
                 deliveries.retain(|delivery| {
-                    delivery.receipt.custodian != own || is_whole(delivery_message(delivery).0)
+                    let (key, missed) = delivered(delivery, Some(*reply));
+                    delivery.receipt.custodian != own || is_whole(key, missed)
                 });
             }
-            Effect::Send { envelope: Envelope::Grant { deliveries, .. }, .. }
-            | Effect::Send { envelope: Envelope::Peeked { deliveries, .. }, .. } => {
-                deliveries.retain(|delivery| is_whole(delivery_message(delivery).0));
+            Effect::Send { envelope: Envelope::Grant { deliveries, .. }, .. } => {
+                deliveries.retain(|delivery| {
+                    let (key, missed) = delivered(delivery, None);
+                    is_whole(key, missed)
+                });
+            }
+            Effect::Send { envelope: Envelope::Peeked { deliveries, .. }, .. } => {
+                deliveries.retain(|delivery| is_whole(delivery_message(delivery).0, None));
             }
             Effect::Send { envelope: Envelope::MakeUp { queue, partition, items, .. }, .. } => {
                 let (queue, partition) = (*queue, *partition);
                 items.retain(|item| {
-                    is_whole(MessageKey { queue, partition, stamp: item.label.stamp })
+                    is_whole(MessageKey { queue, partition, stamp: item.label.stamp }, None)
                 });
-            }
-            Effect::Load { from, to, limit, contents: Contents::Checked, .. } => {
-                let (rows, _) = process.disk.read(from, to, *limit);
-                let keys = rows.iter().filter_map(|row| MessageKey::parse(&row.key));
-                for key in keys {
-                    is_whole(key);
-                }
             }
             _ => {}
         }
-        let life = process.life;
-        let missed = match word {
-            Effect::Answer { reply, .. } => Some(*reply),
-            _ => None,
-        };
-        // What a page names comes behind its rows.
-        let heard = if matches!(word, Effect::Load { .. }) { self.options.read.1 + 1 } else { 0 };
-        for key in lost {
+        for (key, missed) in lost {
             self.judge.goals.note(Goal::RotFound);
-            self.judge.copy_lost(at, key);
             let event = Event::BodyLost { key, missed };
-            self.at(self.now + heard, Happening::Event { at, life, event });
+            self.at(self.now, Happening::Event { at, life, event });
         }
+    }
+
+    /// Which of these rows are of messages whose contents are damaged.
+    pub(crate) fn damaged(&mut self, at: usize, rows: &[Row]) -> Vec<MessageKey> {
+        let keys = rows.iter().filter_map(|row| MessageKey::parse(&row.key));
+        let damaged: Vec<_> = keys.filter(|key| self.processes[at].disk.is_damaged(*key)).collect();
+        if !damaged.is_empty() {
+            self.judge.goals.note(Goal::RotFound);
+        }
+        damaged
     }
 }
 

@@ -87,13 +87,6 @@ impl Truth {
             given.retain(|(_, by, ..)| *by != node_id(at));
         }
     }
-
-    /// A node has lost its copy of a message: it counts its deliveries from the first again.
-    pub(crate) fn copy_lost(&mut self, at: usize, name: FullName) {
-        for (_, given) in self.given.values_mut() {
-            given.retain(|(of, by, ..)| (*of, *by) != (name, node_id(at)));
-        }
-    }
 }
 
 impl Judge {

@@ -93,8 +93,8 @@ pub enum Stop {
 pub enum Contents {
     /// Only headers are read.
     LeftAlone,
-    /// Contents are read and checked; [`crate::event::Event::BodyLost`] tells of each that is not
-    /// whole. The page may end sooner than at the most rows, as contents are large.
+    /// Contents are read and checked; the answer names each that is not whole. The page may end
+    /// sooner than at the most rows, as contents are large.
     Checked,
 }
 

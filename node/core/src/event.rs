@@ -5,7 +5,7 @@
 //! `Now`, randomness as a seed at open.
 
 use bytes::Bytes;
-use gaggle_wire::{NodeId, Request};
+use gaggle_wire::{NodeId, Receipt, Request};
 
 use crate::envelope::{Envelope, PeerHello};
 use crate::ledger::{MessageKey, Row};
@@ -60,13 +60,16 @@ pub enum Event {
         rows: Vec<Row>,
         /// Whether the range has more.
         end: ScanEnd,
+        /// The messages among them whose contents are not whole, if these were to be checked.
+        damaged: Vec<MessageKey>,
     },
-    /// The content of a message cannot be read back whole.
+    /// The content of a message could not be read back whole. It may have been deleted, or be here
+    /// again: the core looks at its row before it believes it.
     BodyLost {
         /// Which message.
         key: MessageKey,
-        /// The answer that was to bring it to a client, and went without it.
-        missed: Option<Reply>,
+        /// The delivery that went without it.
+        missed: Option<Missed>,
     },
     /// Time passed: `next_wakeup` is due.
     Wakeup,
@@ -74,6 +77,16 @@ pub enum Event {
     Measured(Surroundings),
     /// Please stop: no more sends, hand everything over.
     Drain,
+}
+
+/// A delivery that was left out of what was said, as its content could not be read: nobody has
+/// heard of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missed {
+    /// Which delivery.
+    pub receipt: Receipt,
+    /// The answer it was in; none for what was granted to another node.
+    pub reply: Option<Reply>,
 }
 
 /// A client's connection, numbered by the runtime.

@@ -69,7 +69,7 @@ use crate::table::Table;
 use crate::timer::{Timer, Timers};
 
 use inventory::Question;
-use loading::Loads;
+use loading::{Loaded, Loads};
 use peeking::Peek;
 use status::Told;
 
@@ -186,8 +186,10 @@ impl Node {
                 }
                 self.membership_said(now, out, effects);
             }
-            Event::Loaded { load, rows, end } => self.loaded(now, load, (rows, end), effects),
-            Event::BodyLost { key, missed } => self.body_lost(key, missed, effects),
+            Event::Loaded { load, rows, end, damaged } => {
+                self.loaded(now, load, Loaded { rows, end, damaged }, effects);
+            }
+            Event::BodyLost { key, missed } => self.doubt(key, missed, effects),
             Event::Measured(surroundings) => {
                 self.run.measured = surroundings;
                 self.run.lag.measured(&surroundings, now.mono, self.config.slow_after);

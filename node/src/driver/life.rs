@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use gaggle_core::Node;
 use gaggle_core::effect::{Effect, Effects, Stop};
-use gaggle_core::event::{Event, Reply, Surroundings};
+use gaggle_core::event::{Event, Missed, Surroundings};
 use gaggle_core::ledger::{MessageKey, Write};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver};
 use tokio::sync::oneshot;
@@ -94,7 +94,7 @@ pub(crate) struct Life {
     pub(super) reading: BTreeMap<Path, usize>,
     /// Contents that could not be read, of which the core is to be told, with the answers that
     /// went without them.
-    pub(super) lost: Vec<(MessageKey, Option<Reply>)>,
+    pub(super) lost: Vec<(MessageKey, Option<Missed>)>,
     /// Who wants to know when all is handed over, and until when that may take.
     pub(super) stopping: Option<(oneshot::Sender<()>, Instant)>,
     pub(super) drained: bool,
@@ -245,9 +245,8 @@ impl Life {
                     self.speak(word);
                 }
             }
-            ThreadsEvent::Loaded { load, page: Page { rows, end, lost } } => {
-                self.handle(Event::Loaded { load, rows, end }, dials);
-                self.lost.extend(lost.into_iter().map(|key| (key, None)));
+            ThreadsEvent::Loaded { load, page: Page { rows, end, damaged } } => {
+                self.handle(Event::Loaded { load, rows, end, damaged }, dials);
             }
             ThreadsEvent::Read(wanted) => {
                 self.read(wanted.word.path());

@@ -68,12 +68,8 @@ impl Life {
     }
 
     pub(super) fn voice(&mut self, Wanted { word, contents }: Wanted<Word>) {
-        let missed = match &word {
-            Word::Answer { reply, .. } => Some(*reply),
-            Word::Envelope { .. } | Word::Load { .. } | Word::Drained => None,
-        };
-        let (complete, lost) = word.complete(contents);
-        self.lost.extend(lost.into_iter().map(|key| (key, missed)));
+        let (complete, mut lost) = word.complete(contents);
+        self.lost.append(&mut lost);
         match complete {
             Complete::Whole(Word::Answer { reply, response }, contents) => {
                 self.voices.answer(reply, self.clock(), response, &contents);

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use gaggle_core::envelope::{Envelope, Lane, delivery_message};
-use gaggle_core::event::{ClientId, LinkId, LoadId, Reply};
+use gaggle_core::event::{ClientId, LinkId, LoadId, Missed, Reply};
 use gaggle_core::ledger::MessageKey;
 use gaggle_wire::{Label, Response};
 
@@ -58,6 +58,9 @@ pub(crate) enum Complete {
     Broken(LinkId),
 }
 
+/// A message whose content could not be read, and the delivery that went without it.
+type Lost = (MessageKey, Option<Missed>);
+
 impl Word {
     /// The messages whose contents it carries, in order.
     pub(crate) fn messages(&self) -> Vec<(MessageKey, Label)> {
@@ -79,9 +82,26 @@ impl Word {
         }
     }
 
-    /// Puts the contents to the word, and leaves out of it what is lost. Positions in a send's
-    /// copies mean something to both ends, so nothing is left out of these.
-    pub(crate) fn complete(mut self, contents: Vec<Content>) -> (Complete, Vec<MessageKey>) {
+    /// The delivery at this place of it.
+    fn delivery(&self, at: usize) -> Option<Missed> {
+        let (deliveries, reply) = match self {
+            Self::Answer { response: Response::Deliveries { deliveries }, reply } => {
+                (deliveries, Some(*reply))
+            }
+            Self::Envelope { envelope: Envelope::Grant { deliveries, .. }, .. } => {
+                (deliveries, None)
+            }
+            Self::Answer { .. } | Self::Envelope { .. } | Self::Load { .. } | Self::Drained => {
+                return None;
+            }
+        };
+        deliveries.get(at).map(|delivery| Missed { receipt: delivery.receipt.clone(), reply })
+    }
+
+    /// Puts the contents to the word, and leaves out of it what is lost: which messages, and which
+    /// deliveries. Positions in a send's copies mean something to both ends, so nothing is left out
+    /// of these.
+    pub(crate) fn complete(mut self, contents: Vec<Content>) -> (Complete, Vec<Lost>) {
         let mut lost = Vec::new();
         let mut gone = BTreeSet::new();
         let mut here = Vec::with_capacity(contents.len());
@@ -89,7 +109,7 @@ impl Word {
             match content {
                 Content::Here(content) => here.push(content),
                 Content::Stored(key, _) | Content::Lost(key) => {
-                    lost.push(key);
+                    lost.push((key, self.delivery(at)));
                     gone.insert(at);
                 }
             }
@@ -167,9 +187,10 @@ mod tests {
         let (deliveries, contents, lost) = damaged();
         let reply = Reply { client: ClientId(1), stream: 2, request: 3 };
         let expected = vec![deliveries[0].clone(), deliveries[2].clone()];
+        let missed = Missed { receipt: deliveries[1].receipt.clone(), reply: Some(reply) };
         let word = Word::Answer { reply, response: Response::Deliveries { deliveries } };
         let (complete, told) = word.complete(contents);
-        assert_eq!(told, [lost]);
+        assert_eq!(told, [(lost, Some(missed))]);
         let Complete::Whole(Word::Answer { response, .. }, contents) = complete else {
             panic!("it can be said");
         };
@@ -190,7 +211,7 @@ mod tests {
             labels,
         };
         let (complete, told) = Word::Envelope { link: LinkId(4), envelope }.complete(contents);
-        assert_eq!(told, [lost]);
+        assert_eq!(told, [(lost, None)]);
         assert!(matches!(complete, Complete::Broken(LinkId(4))));
     }
 }

@@ -130,7 +130,7 @@ pub(crate) struct Page {
     /// Whether there are more.
     pub(crate) end: ScanEnd,
     /// Messages among them that are not whole, if that was checked.
-    pub(crate) lost: Vec<MessageKey>,
+    pub(crate) damaged: Vec<MessageKey>,
 }
 
 /// An open store.
@@ -186,7 +186,7 @@ impl Store {
     /// See [`StoreError`].
     pub(crate) fn scan(&self, scan: &Scan) -> Result<Page, StoreError> {
         let Scan { from, to, limit, contents } = scan;
-        let mut page = Page { rows: Vec::new(), end: ScanEnd::Reached, lost: Vec::new() };
+        let mut page = Page { rows: Vec::new(), end: ScanEnd::Reached, damaged: Vec::new() };
         if from >= to {
             return Ok(page);
         }
@@ -202,7 +202,7 @@ impl Store {
             if let (Contents::Checked, Some(key)) = (contents, MessageKey::parse(key.value())) {
                 bytes += value.value().len();
                 if !is_whole(&key, value.value()) {
-                    page.lost.push(key);
+                    page.damaged.push(key);
                 }
             }
             page.rows.push(to_row(key.value(), value.value()));

@@ -83,11 +83,11 @@ fn a_checked_page_names_what_is_not_whole_and_ends_before_it_is_large() {
         let (from, to) = (from.to_vec(), to.clone());
         store.scan(&Scan { from, to, limit: 10, contents }).unwrap()
     };
-    assert_eq!(read(&from, Contents::LeftAlone).lost, []);
+    assert_eq!(read(&from, Contents::LeftAlone).damaged, []);
     let mut page = read(&from, Contents::Checked);
-    let (mut lost, mut rows, mut pages) = (Vec::new(), Vec::new(), 1);
+    let (mut damaged, mut rows, mut pages) = (Vec::new(), Vec::new(), 1);
     loop {
-        lost.append(&mut page.lost);
+        damaged.append(&mut page.damaged);
         rows.append(&mut page.rows);
         if page.end == ScanEnd::Reached {
             break;
@@ -95,7 +95,7 @@ fn a_checked_page_names_what_is_not_whole_and_ends_before_it_is_large() {
         let next = [&rows.last().expect("a page has a row").key[..], &[0]].concat();
         (page, pages) = (read(&next, Contents::Checked), pages + 1);
     }
-    assert_eq!(lost, [message(2, "other").0]);
+    assert_eq!(damaged, [message(2, "other").0]);
     assert_eq!((rows.len(), pages), (5, 2));
 }
 

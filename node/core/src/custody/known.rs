@@ -26,7 +26,7 @@ pub(crate) struct OfProcess {
     pub(crate) gone: Ranges,
     /// Held and not known to be at enough hosts.
     pub(crate) unsettled: Ranges,
-    /// Held, with a row that counts their deliveries.
+    /// Held or lost, with a row that counts their deliveries.
     counted: Ranges,
     /// What was unsettled at the last look; what still is, is open.
     looked_at: Ranges,
@@ -127,7 +127,7 @@ impl Known {
     /// The deliveries of this one are counted in a row of their own from now on.
     pub(crate) fn count_row(&mut self, process: ProcessId, number: u64) {
         if let Some(known) = self.processes.get_mut(&process)
-            && known.held.contains(number)
+            && (known.held.contains(number) || known.lost.contains(number))
         {
             known.counted.insert(number);
         }
@@ -180,13 +180,16 @@ impl Known {
         }
     }
 
-    /// The rows of these cannot be read any more; which of them were held.
+    /// The rows of these cannot be read any more; which of them were held. Their deliveries stay
+    /// counted: they may be here again.
     pub(crate) fn lose(&mut self, process: ProcessId, numbers: &Ranges) -> Ranges {
         let Some(known) = self.processes.get_mut(&process) else { return Ranges::default() };
         let lost = known.held.intersection(numbers);
+        let counted = known.counted.intersection(&lost);
         self.drop_held(process, &lost);
         if let (Some(known), false) = (self.processes.get_mut(&process), lost.is_empty()) {
             known.lost.merge(&lost);
+            known.counted.merge(&counted);
         }
         lost
     }

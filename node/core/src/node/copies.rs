@@ -87,6 +87,7 @@ impl Node {
         let (mut exceptions, mut twins, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         let mut settled = Ranges::default();
         let (mut process, mut refilled) = (None, 0);
+        let mut again = Vec::new();
         for (at, (label, accepted)) in items.into_iter().enumerate() {
             let at = u32::try_from(at).unwrap_or(u32::MAX);
             let id = label.id();
@@ -131,6 +132,8 @@ impl Node {
                 self.timers.at_latest(timer, now.mono.plus(after));
             } else if partition.flights.with(label.stamp).is_some() {
                 // It was handed out before its copy here was lost: its lease runs on.
+            } else if seen == Seen::Lost {
+                again.push(key);
             } else if partition.may_hand_out(&head, rule) {
                 partition.window.arrive(head, self.config.window_max);
             } else {
@@ -139,6 +142,9 @@ impl Node {
         }
         if let (true, Some(process)) = (alone, process) {
             partition.known.settle(process, &settled);
+        }
+        for key in again {
+            self.read_arrival(key, effects);
         }
         self.reception.touch(queue);
         self.refilled(now, (queue, number), refilled);
@@ -338,13 +344,6 @@ pub(super) enum Rows {
     Message,
     /// Also one that counts its deliveries.
     WithCount,
-}
-
-impl Rows {
-    pub(super) fn of(partition: &Partition, key: MessageKey, numbers: &Ranges) -> Self {
-        let counted = partition.known.is_counted(key.stamp.process, numbers);
-        if counted { Self::WithCount } else { Self::Message }
-    }
 }
 
 /// Messages that a coordinator wants held.

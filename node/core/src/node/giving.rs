@@ -226,7 +226,7 @@ impl Node {
     pub(super) fn count_delivery(&mut self, id: PartitionId, head: &Head, effects: &mut Effects) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let (stamp, number) = (head.label.stamp, head.label.number);
-        if partition.known.seen(stamp.process, number) == Seen::Held {
+        if matches!(partition.known.seen(stamp.process, number), Seen::Held | Seen::Lost) {
             partition.known.count_row(stamp.process, number);
             let key = MessageKey { queue: id.0, partition: id.1, stamp };
             let (key, value) = (Key::Deliveries(key).encode(), record::encode(&head.deliveries));

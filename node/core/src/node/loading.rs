@@ -10,6 +10,7 @@ use gaggle_wire::{NodeId, Stamp};
 use super::Node;
 use super::copies::due_ms;
 use super::expiring::Look;
+use super::refilling::Doubt;
 use super::twins::Twins;
 use crate::custody::burial::Numbers;
 use crate::custody::known::Seen;
@@ -27,6 +28,8 @@ use crate::timer::Timer;
 pub(super) struct Loads {
     under_way: BTreeMap<LoadId, Load>,
     next: u64,
+    /// How often copies that were lost came again: what was read before may tell of the lost ones.
+    pub(super) refills: u64,
 }
 
 #[derive(Debug)]
@@ -36,7 +39,7 @@ pub(super) enum Load {
     Window(PartitionId, u64),
     /// Delayed messages that are due.
     Due(PartitionId),
-    /// A message that was due.
+    /// A message that was due, or was lost and is here again.
     Arrival(PartitionId),
     /// Messages that a node lacks.
     Lacking { peer: NodeId, link: LinkId, id: PartitionId, lacking: Numbers },
@@ -47,7 +50,7 @@ pub(super) enum Load {
     /// Old copies that nobody else has.
     Orphans(PartitionId, Numbers),
     /// The row of a message whose content could not be read.
-    Lost(MessageKey),
+    Doubted(Doubt),
     /// Rows that are read to see whether they are whole.
     Scrub(PartitionId),
     /// Messages that may need one more holder.
@@ -56,6 +59,15 @@ pub(super) enum Load {
     Expired(Look),
     /// Messages whose ids came again.
     Twins(Box<Twins>),
+}
+
+/// What a read found.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) rows: Vec<Row>,
+    pub(super) end: ScanEnd,
+    /// The messages among them whose contents are not whole, if that was checked.
+    pub(super) damaged: Vec<MessageKey>,
 }
 
 /// A message row with its count of deliveries.
@@ -75,7 +87,7 @@ impl Node {
         effects: &mut Effects,
     ) {
         let contents = match load {
-            Load::Scrub(_) => Contents::Checked,
+            Load::Scrub(_) | Load::Doubted(_) => Contents::Checked,
             _ => Contents::LeftAlone,
         };
         self.desk.loads.next += 1;
@@ -97,14 +109,9 @@ impl Node {
     }
 
     /// What was asked for is here.
-    pub(super) fn loaded(
-        &mut self,
-        now: Now,
-        load: LoadId,
-        (rows, end): (Vec<Row>, ScanEnd),
-        effects: &mut Effects,
-    ) {
+    pub(super) fn loaded(&mut self, now: Now, load: LoadId, found: Loaded, effects: &mut Effects) {
         let Some(kind) = self.desk.loads.under_way.remove(&load) else { return };
+        let Loaded { rows, end, damaged } = found;
         match kind {
             Load::Window(id, reading) => {
                 let partition = self.partitions.get(&id);
@@ -122,8 +129,13 @@ impl Node {
             }
             Load::Expired(look) => self.expired_read(now, look, (rows, end), effects),
             Load::Sweep(id) => self.swept(id, (rows, end), effects),
-            Load::Lost(key) => self.lost_read(key, &rows, effects),
-            Load::Scrub(id) => self.scrub_read(now, id, (rows, end), effects),
+            Load::Doubted(doubt) => self.doubted_read(now, doubt, (&rows, &damaged), effects),
+            Load::Scrub(id) => {
+                self.scrub_read(now, id, (rows, end), effects);
+                for key in damaged {
+                    self.doubt(key, None, effects);
+                }
+            }
             Load::Replace(id) => self.replace_read(now, id, (rows, end), effects),
             Load::Twins(twins) => {
                 let (rows, _) = self.stored(rows, end);
@@ -279,10 +291,7 @@ impl Node {
                 break;
             }
             effects.write(Write::Delete { key: row.key });
-            let key = MessageKey { queue: id.0, partition: id.1, stamp };
-            let from = key.encode();
-            let to = [&from[..], &[u8::MAX]].concat();
-            self.load(Load::Arrival(id), (from, to), 2, effects);
+            self.read_arrival(MessageKey { queue: id.0, partition: id.1, stamp }, effects);
         }
         if next.is_none() && end == ScanEnd::More {
             next = Some(wall_ms);
@@ -291,6 +300,13 @@ impl Node {
             partition.next_due = Some(partition.next_due.map_or(next, |due| due.min(next)));
         }
         self.arm(now, id);
+    }
+
+    /// A message may be handed out from now on, if its row says so.
+    pub(super) fn read_arrival(&mut self, key: MessageKey, effects: &mut Effects) {
+        let from = key.encode();
+        let to = [&from[..], &[u8::MAX]].concat();
+        self.load(Load::Arrival((key.queue, key.partition)), (from, to), 2, effects);
     }
 
     fn arrival_read(&mut self, now: Now, id: PartitionId, rows: Vec<Row>) {

@@ -9,68 +9,77 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use gaggle_wire::NodeId;
+use gaggle_wire::{NodeId, Receipt};
 
 use super::Node;
-use super::copies::Rows;
 use super::inventory::Question;
 use super::loading::Load;
 use crate::custody::burial::Numbers;
 use crate::effect::Effects;
-use crate::envelope::{Envelope, PartitionInventory};
-use crate::event::Reply;
+use crate::envelope::{Envelope, Heard, PartitionInventory};
+use crate::event::{Missed, Reply};
 use crate::ledger::key::messages_between;
-use crate::ledger::{Key, MessageKey, MessageRecord, Row, Write};
+use crate::ledger::{MessageKey, MessageRecord, Row};
 use crate::now::{Mono, Now};
-use crate::queue::{Head, Told};
+use crate::queue::Told;
 use crate::ranges::Ranges;
 use crate::reception::WaiterId;
 use crate::session::PartitionId;
 use crate::timer::Timer;
 
 impl Node {
-    /// The content of a message cannot be read back whole.
-    pub(super) fn body_lost(
-        &mut self,
-        key: MessageKey,
-        missed: Option<Reply>,
-        effects: &mut Effects,
-    ) {
-        self.count("bodies_lost");
-        if let Some(Reply { client, request, .. }) = missed {
+    /// The content of a message could not be read back whole. That may be late word of a copy
+    /// which is here again, so its row is read once more.
+    pub(super) fn doubt(&mut self, key: MessageKey, missed: Option<Missed>, effects: &mut Effects) {
+        if let Some(Missed { reply: Some(Reply { client, request, .. }), .. }) = missed {
             self.reception.missed(WaiterId { client, request }, key);
         }
-        let Some(partition) = self.partitions.get_mut(&(key.queue, key.partition)) else { return };
-        match partition.remove(key.stamp) {
-            Some(Head { label, .. }) => self.lose(key, label.number, effects),
-            // Its number is in its header, if that is whole.
-            None => self.load(Load::Lost(key), messages_between(key, key), 1, effects),
-        }
+        let missed = missed.map(|missed| missed.receipt);
+        self.read_doubted(Doubt { key, missed, refills: self.desk.loads.refills }, effects);
+    }
+
+    fn read_doubted(&mut self, doubt: Doubt, effects: &mut Effects) {
+        let row = messages_between(doubt.key, doubt.key);
+        self.load(Load::Doubted(doubt), row, 1, effects);
     }
 
     /// The row of a message whose content could not be read. It may have been deleted meanwhile.
-    pub(super) fn lost_read(&mut self, key: MessageKey, rows: &[Row], effects: &mut Effects) {
-        let is_row = |row: &&Row| Key::parse(&row.key) == Some(Key::Message(key));
-        let Some(row) = rows.iter().find(is_row) else { return };
-        match MessageRecord::decode(&key, &row.value) {
-            Ok(message) => self.lose(key, message.label.number, effects),
-            // Which one it was is found by the scrub.
-            Err(_) => self.count("rows_damaged"),
+    pub(super) fn doubted_read(
+        &mut self,
+        now: Now,
+        doubt: Doubt,
+        (rows, damaged): (&[Row], &[MessageKey]),
+        effects: &mut Effects,
+    ) {
+        let Doubt { key, missed, refills } = &doubt;
+        if damaged.contains(key) {
+            if *refills != self.desk.loads.refills {
+                // It may have been read before it was stored again.
+                self.read_doubted(Doubt { refills: self.desk.loads.refills, ..doubt }, effects);
+                return;
+            }
+            self.count("bodies_lost");
+            match rows.first().map(|row| MessageRecord::decode(key, &row.value)) {
+                Some(Ok(message)) => self.lose(*key, message.label.number),
+                // Which one it was is found by the scrub.
+                Some(Err(_)) | None => self.count("rows_damaged"),
+            }
+        }
+        if let Some(receipt) = missed {
+            self.given_back(now, (std::slice::from_ref(receipt), Heard::No), effects);
         }
     }
 
-    /// The copy here is no copy any more, and of its deliveries nothing is known.
-    fn lose(&mut self, key: MessageKey, number: u64, effects: &mut Effects) {
+    /// The copy here is no copy any more. What is known of its deliveries stays: once it is here
+    /// again, none of them may be repeated (F6).
+    fn lose(&mut self, key: MessageKey, number: u64) {
         let Some(partition) = self.partitions.get_mut(&(key.queue, key.partition)) else { return };
         let numbers = Ranges::of(number, number);
-        let rows = Rows::of(partition, key, &numbers);
         if partition.known.lose(key.stamp.process, &numbers).is_empty() {
             return;
         }
+        partition.window.remove(key.stamp);
         partition.fetch_at = Mono(0);
-        if rows == Rows::WithCount {
-            effects.write(Write::Delete { key: Key::Deliveries(key).encode() });
-        }
         self.count("copies_lost");
     }
 
@@ -123,6 +132,7 @@ impl Node {
     pub(super) fn refilled(&mut self, now: Now, id: PartitionId, copies: u64) {
         if let (Some(partition), 1..) = (self.partitions.get_mut(&id), copies) {
             partition.fetch_at = now.mono.plus(FETCH_EVERY);
+            self.desk.loads.refills += 1;
             self.count_more("copies_refilled", copies);
         }
     }
@@ -154,6 +164,16 @@ impl Node {
             self.sweep(id, effects);
         }
     }
+}
+
+/// A message whose content could not be read.
+#[derive(Debug)]
+pub(super) struct Doubt {
+    key: MessageKey,
+    /// The delivery that went without it.
+    missed: Option<Receipt>,
+    /// How often lost copies had come again when its row was asked for.
+    refills: u64,
 }
 
 /// What a node knows that knows nothing of a partition.

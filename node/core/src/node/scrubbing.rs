@@ -61,7 +61,7 @@ impl Node {
         self.load(Load::Scrub(id), range_after(id, after), limit, effects);
     }
 
-    /// A page is here; of contents that are not whole the runtime tells beside it.
+    /// A page is here; what is behind its headers is looked at by the caller.
     pub(super) fn scrub_read(
         &mut self,
         now: Now,

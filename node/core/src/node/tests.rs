@@ -6,6 +6,8 @@ mod hostile;
 mod passing;
 mod repair;
 
+use std::collections::BTreeSet;
+
 use gaggle_wire::{
     Attempt, DeleteResult, DeliveryLabel, Message, ProcessId, QueueName, Receipt, Request,
     Response, SentBatch, Settings, SettingsChange,
@@ -24,6 +26,8 @@ const PRODUCER: ProcessId = ProcessId(77);
 struct Bench {
     node: Node,
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Messages whose contents are damaged.
+    rotten: BTreeSet<MessageKey>,
     at_ms: u64,
     /// How far its wall clock was set ahead, or back.
     wall_off_ms: i64,
@@ -44,7 +48,11 @@ impl Bench {
         let mut read =
             rows.iter().map(|(key, value)| Row { key: key.clone(), value: value.clone() });
         let node = Node::open(config, at(at_ms), &mut read).unwrap();
-        Self { node, rows, at_ms, wall_off_ms: 0, request: 0 }
+        Self::with(node, rows, at_ms)
+    }
+
+    fn with(node: Node, rows: BTreeMap<Vec<u8>, Vec<u8>>, at_ms: u64) -> Self {
+        Self { node, rows, rotten: BTreeSet::new(), at_ms, wall_off_ms: 0, request: 0 }
     }
 
     /// Handles an event, keeps its writes, and answers its reads until there are none.
@@ -58,7 +66,9 @@ impl Bench {
                 Effect::Write(write) => self.write(write.clone()),
                 Effect::Load { load, from, to, limit, .. } => {
                     let (rows, end) = self.scan(from, to, *limit);
-                    seen.extend(self.handle(Event::Loaded { load: *load, rows, end }));
+                    let keys = rows.iter().filter_map(|row| MessageKey::parse(&row.key));
+                    let damaged = keys.filter(|key| self.rotten.contains(key)).collect();
+                    seen.extend(self.handle(Event::Loaded { load: *load, rows, end, damaged }));
                     continue;
                 }
                 _ => {}
@@ -78,7 +88,11 @@ impl Bench {
             Write::Put { key, value } => {
                 self.rows.insert(key, value);
             }
-            Write::PutMessage { key, header, .. } | Write::PutHeader { key, header } => {
+            Write::PutMessage { key, header, .. } => {
+                self.rotten.remove(&key);
+                self.rows.insert(key.encode(), header);
+            }
+            Write::PutHeader { key, header } => {
                 self.rows.insert(key.encode(), header);
             }
             Write::Delete { key } => {
@@ -373,5 +387,9 @@ fn a_receive_of_an_empty_queue_ends_at_its_deadline() {
 fn an_answer_that_nobody_asked_for_is_ignored() {
     let mut bench = Bench::new();
     let load = LoadId(99);
-    assert!(bench.handle(Event::Loaded { load, rows: vec![], end: ScanEnd::Reached }).is_empty());
+    assert!(
+        bench
+            .handle(Event::Loaded { load, rows: vec![], end: ScanEnd::Reached, damaged: vec![] })
+            .is_empty()
+    );
 }

@@ -130,7 +130,7 @@ impl House {
                 *byte ^= 1;
             }
         }
-        self.handle(Event::Loaded { load, rows, end });
+        self.handle(Event::Loaded { load, rows, end, damaged: Vec::new() });
         true
     }
 

@@ -32,7 +32,7 @@ fn page(bench: &Bench, effects: &[Effect]) -> Event {
     });
     let (load, from, to, limit) = asked.expect("it reads");
     let (rows, end) = bench.scan(from, to, limit);
-    Event::Loaded { load, rows, end }
+    Event::Loaded { load, rows, end, damaged: vec![] }
 }
 
 #[test]

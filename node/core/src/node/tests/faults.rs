@@ -9,7 +9,7 @@ const HOUR_MS: u64 = 3_600_000;
 /// Opens a node on these rows as a new run of its process.
 fn restart(rows: BTreeMap<Vec<u8>, Vec<u8>>, at_ms: u64, seed: u64) -> Bench {
     let node = open(&rows, at_ms, seed).unwrap();
-    let mut bench = Bench { node, rows, at_ms, wall_off_ms: 0, request: 0 };
+    let mut bench = Bench::with(node, rows, at_ms);
     bench.handle(Event::Started);
     bench
 }
@@ -185,7 +185,7 @@ fn runs_are_counted_from_a_number_that_is_drawn_for_an_empty_store_alone() {
     };
     let node = open(&BTreeMap::new());
     assert_eq!(node.run.boot, 77);
-    let mut bench = Bench { node, rows: BTreeMap::new(), at_ms: 0, wall_off_ms: 0, request: 0 };
+    let mut bench = Bench::with(node, BTreeMap::new(), 0);
     bench.handle(Event::Started);
     assert_eq!(open(&bench.rows).run.boot, 78);
 }

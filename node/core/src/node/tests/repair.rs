@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::*;
+use crate::envelope::delivery_message;
+use crate::event::Missed;
 
 fn counted(bench: &Bench, counter: &str) -> u64 {
     bench.node.run.counters.get(counter).copied().unwrap_or_default()
@@ -10,6 +12,13 @@ fn counted(bench: &Bench, counter: &str) -> u64 {
 
 fn lost(key: MessageKey) -> Event {
     Event::BodyLost { key, missed: None }
+}
+
+/// Word that a delivery went out without its content.
+fn missed(bench: &Bench, delivery: &DeliveryLabel) -> Event {
+    let reply = Reply { client: ClientId(1), stream: 0, request: bench.request };
+    let missed = Missed { receipt: delivery.receipt.clone(), reply: Some(reply) };
+    Event::BodyLost { key: delivery_message(delivery).0, missed: Some(missed) }
 }
 
 #[test]
@@ -23,9 +32,8 @@ fn a_stream_that_was_to_be_given_a_damaged_message_has_room_for_another_one() {
         panic!("the first one comes");
     };
     assert_eq!(numbers(&deliveries), [1]);
-    let key = MessageKey { queue, partition: 0, stamp: deliveries[0].receipt.stamp };
-    let reply = Reply { client: ClientId(1), stream: 0, request: bench.request };
-    let effects = bench.handle(Event::BodyLost { key, missed: Some(reply) });
+    bench.rotten.insert(delivery_message(&deliveries[0]).0);
+    let effects = bench.handle(missed(&bench, &deliveries[0]));
     let given = effects.iter().find_map(|effect| match effect {
         Effect::Answer { response: Response::Deliveries { deliveries }, .. } => {
             Some(numbers(deliveries))
@@ -41,6 +49,7 @@ fn a_content_that_is_lost_is_counted_once_and_its_row_stays_until_nobody_has_it(
     let queue = bench.queue(one_partition());
     bench.send(queue, 1..=3);
     let key = MessageKey { queue, partition: 0, stamp: bench.label(2).stamp };
+    bench.rotten.insert(key);
     assert_eq!(bench.handle(lost(key)), [], "a node that ends now still knows that it had it");
     assert_eq!(bench.handle(lost(key)), []);
     let removed = Effect::Write(Write::Delete { key: key.encode() });
@@ -48,6 +57,44 @@ fn a_content_that_is_lost_is_counted_once_and_its_row_stays_until_nobody_has_it(
     assert_eq!(counted(&bench, "copies_lost"), 1);
     assert_eq!(counted(&bench, "lost_everywhere"), 1, "no other host should have it");
     assert_eq!(numbers(&bench.receive(9, 0).unwrap()), [1, 3]);
+}
+
+#[test]
+fn late_word_of_damage_is_not_believed_of_a_copy_that_is_here_again() {
+    let mut bench = Bench::new();
+    let queue = bench.queue(one_partition());
+    bench.send(queue, 1..=1);
+    let key = MessageKey { queue, partition: 0, stamp: bench.label(1).stamp };
+    assert_eq!(bench.handle(lost(key)), []);
+    assert_eq!(counted(&bench, "copies_lost"), 0, "it was read again, and is whole");
+    assert_eq!(numbers(&bench.receive(9, 0).unwrap()), [1]);
+}
+
+#[test]
+fn a_delivery_that_nobody_heard_of_is_made_again_and_one_that_was_heard_of_is_not() {
+    let mut bench = Bench::new();
+    let queue = bench.queue(one_partition());
+    bench.send(queue, 1..=1);
+    let first = bench.receive(1, 0).unwrap();
+    let key = delivery_message(&first[0]).0;
+    bench.handle(missed(&bench, &first[0]));
+    let again = bench.receive(1, 0).unwrap();
+    assert_eq!(again[0].receipt, first[0].receipt, "nobody has heard of the first");
+    bench.rotten.insert(key);
+    bench.handle(lost(key));
+    assert_eq!(counted(&bench, "copies_lost"), 1);
+    bench.send(queue, 1..=1);
+    assert_eq!(bench.receive(1, 0), None, "P3: its lease runs on");
+    bench.pass(30_000);
+    let second = bench.receive(1, 0).unwrap();
+    assert_eq!(second[0].receipt.delivery, 2, "P3: no receipt names two deliveries");
+    bench.rotten.insert(key);
+    bench.handle(lost(key));
+    let receipts = vec![second[0].receipt.clone()];
+    bench.ask(Request::Release { receipts, delay_ms: 0 });
+    bench.send(queue, 1..=1);
+    let third = bench.receive(1, 0).unwrap();
+    assert_eq!(third[0].receipt.delivery, 3, "P3: also where its lease ended without a copy");
 }
 
 #[test]
