@@ -21,7 +21,7 @@ use crate::ranges::Ranges;
 use crate::table::Entry;
 
 /// The version of the node protocol.
-pub const PEER_VERSION: u16 = 2;
+pub const PEER_VERSION: u16 = 3;
 
 /// What each side says first on a new connection between nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -367,6 +367,8 @@ pub struct CopyItem {
     pub accepted: Stamp,
     /// Who should hold it.
     pub holders: Vec<NodeId>,
+    /// The lease it is under: the receiver may be its custodian as soon as it has it.
+    pub lease: Option<LeaseTold>,
 }
 
 /// Why a copy was not simply stored.

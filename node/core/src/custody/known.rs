@@ -278,6 +278,11 @@ impl Known {
         self.processes.get(&process).is_some_and(|known| known.unsettled.contains(number))
     }
 
+    /// Whether some host that should have this one is not known to have it, nor to be given it.
+    pub(crate) fn is_lacking(&self, process: ProcessId, number: u64) -> bool {
+        self.processes.get(&process).is_some_and(|known| known.lacking.contains(number))
+    }
+
     /// Somebody wants this one stored that is here: it may be counted for a confirm.
     pub(crate) fn want(&mut self, process: ProcessId, number: u64) {
         if let Some(known) = self.processes.get_mut(&process) {

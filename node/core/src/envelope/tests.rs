@@ -61,7 +61,7 @@ fn about_queues() -> Vec<Envelope> {
 
 fn about_copies() -> Vec<Envelope> {
     let (batch, queue, partition, accepted) = (1, QUEUE, 3, STAMP);
-    let item = CopyItem { label: label(), accepted, holders: nodes() };
+    let item = |lease| CopyItem { label: label(), accepted, holders: nodes(), lease };
     let exceptions = vec![
         (0, CopyException::Gone),
         (1, CopyException::Clash),
@@ -80,7 +80,12 @@ fn about_copies() -> Vec<Envelope> {
             holders: holders.clone(),
             labels: labels.clone(),
         },
-        Envelope::MakeUp { batch, queue, partition, items: vec![item] },
+        Envelope::MakeUp {
+            batch,
+            queue,
+            partition,
+            items: vec![item(None), item(Some(lease_told()))],
+        },
         Envelope::Held { batch, exceptions },
         Envelope::Relist { batch, version: 1, queue, partition, labels, accepted, holders },
         Envelope::Relisted { batch, version: 1 },
@@ -107,16 +112,14 @@ fn about_copies() -> Vec<Envelope> {
     ]
 }
 
+fn lease_told() -> LeaseTold {
+    let (custodian, boot, delivery) = (NodeId(1), 4, 2);
+    LeaseTold { number: 1, stamp: STAMP, remaining_ms: 500, custodian, boot, delivery }
+}
+
 fn about_deliveries() -> Vec<Envelope> {
     let (call, queue) = (1, QUEUE);
-    let lease = LeaseTold {
-        number: 1,
-        stamp: STAMP,
-        remaining_ms: 500,
-        custodian: NodeId(1),
-        boot: 4,
-        delivery: 2,
-    };
+    let lease = lease_told();
     let report = NodeReport {
         age_ms: 1,
         boot: 2,

@@ -44,6 +44,8 @@ impl Node {
     ) {
         let mut exceptions = Vec::new();
         let total = items.len();
+        let leases: Vec<_> = items.iter().filter_map(|item| item.lease.clone()).collect();
+        self.leases_told(now, id, &leases);
         let mut rest = items.into_iter().enumerate().peekable();
         while let Some((first, item)) = rest.next() {
             let holders = item.holders;
@@ -132,6 +134,9 @@ impl Node {
                 self.timers.at_latest(timer, now.mono.plus(after));
             } else if partition.flights.with(label.stamp).is_some() {
                 // It was handed out before its copy here was lost: its lease runs on.
+            } else if let Some(told) = partition.told_lease(label.stamp, now.mono) {
+                partition.honour(head, told, now.mono);
+                self.timers.at_latest(Timer::Partition(queue, number), told.0);
             } else if seen == Seen::Lost {
                 again.push(key);
             } else if partition.may_hand_out(&head, rule) {
@@ -265,6 +270,7 @@ impl Node {
         let window = u64::try_from(self.config.resend_window.as_nanos()).unwrap_or(u64::MAX);
         Rule {
             aged_before: now.wall.0.saturating_sub(window),
+            instead: self.sessions.iter().any(|(_, peer)| peer.yielded_by && !peer.fit),
             lone: self.table.live(queue).is_some_and(|entry| entry.settings().at_least == 1),
         }
     }

@@ -339,6 +339,10 @@ impl Node {
                 if let Some(partition) = self.partitions.get_mut(&id) {
                     if call.waiting.is_empty() {
                         partition.known.told_all(&numbers);
+                        if partition.passed_over {
+                            partition.close_window();
+                            self.reception.touch(id.0);
+                        }
                     } else {
                         partition.known.lacking_somewhere(&numbers);
                     }

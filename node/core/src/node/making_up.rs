@@ -70,7 +70,8 @@ impl Node {
                 continue;
             }
             bytes += label.content_length();
-            items.push(CopyItem { label, accepted, holders });
+            let lease = partition.lease_of((label.number, label.stamp), now.mono);
+            items.push(CopyItem { label, accepted, holders, lease });
             if bytes >= gaggle_wire::frame::BATCH_BYTES {
                 batches.push(std::mem::take(&mut items));
                 bytes = 0;

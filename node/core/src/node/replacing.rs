@@ -133,7 +133,7 @@ impl Node {
         self.replacing.walk = next.or(following).unwrap_or(Walk::Over);
         let rate = self.config.replace_rate;
         match batch {
-            Some(batch) => self.begin_move(id, batch, effects),
+            Some(batch) => self.begin_move(now, (id, batch), effects),
             None => self.replacing.pace.pay(now.mono, (passed * ROW_COST, 0), rate),
         }
         self.replace_on(now, effects);
@@ -164,7 +164,7 @@ impl Node {
     }
 
     /// Has the longer list on disk here, and tells it to the other holders in session.
-    fn begin_move(&mut self, id: PartitionId, batch: Batch, effects: &mut Effects) {
+    fn begin_move(&mut self, now: Now, (id, batch): (PartitionId, Batch), effects: &mut Effects) {
         let Batch { list, to, rows } = batch;
         let Some(partition) = self.partitions.get(&id) else { return };
         let present = partition.holders(list).to_vec();
@@ -190,29 +190,40 @@ impl Node {
             label: row.message.label,
             accepted: row.message.accepted,
             holders: holders.clone(),
+            lease: None,
         };
         let items = rows.into_iter().map(item).collect();
         self.replacing.start((batch, id, to), items, listing);
-        self.move_if_listed(effects);
+        self.move_if_listed(now, effects);
     }
 
     /// Sends the copies of a batch once every holder in session has its longer list.
-    fn move_if_listed(&mut self, effects: &mut Effects) {
+    fn move_if_listed(&mut self, now: Now, effects: &mut Effects) {
         let Some(begun) = self.replacing.take_ready() else { return };
         let (batch, to, (queue, partition)) = (begun.batch, begun.to, begun.id);
-        let known = self.partitions.get(&begun.id).map(|partition| &partition.known);
+        let held = self.partitions.get(&begun.id);
         // What was deleted meanwhile stays behind.
         begun.items.retain(|CopyItem { label, .. }| {
+            let known = held.map(|partition| &partition.known);
             known.is_some_and(|known| known.seen(label.stamp.process, label.number) == Seen::Held)
         });
-        let items = begun.items.clone();
+        let mut items = begun.items.clone();
+        for CopyItem { label, lease, .. } in &mut items {
+            let id = (label.number, label.stamp);
+            *lease = held.and_then(|partition| partition.lease_of(id, now.mono));
+        }
         self.say(to, Envelope::MakeUp { batch, queue, partition, items }, effects);
     }
 
     /// A holder has the longer list of a batch on disk.
-    pub(super) fn move_listed(&mut self, peer: NodeId, batch: u64, effects: &mut Effects) {
+    pub(super) fn move_listed(
+        &mut self,
+        now: Now,
+        (peer, batch): (NodeId, u64),
+        effects: &mut Effects,
+    ) {
         self.replacing.listed_by(peer, batch);
-        self.move_if_listed(effects);
+        self.move_if_listed(now, effects);
     }
 
     /// The new holder has a batch on disk, or knows better.
@@ -248,7 +259,7 @@ impl Node {
     /// A session ended: what was on its way there is given up, and the walk goes on.
     pub(super) fn move_lost(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
         self.replacing.lost(peer);
-        self.move_if_listed(effects);
+        self.move_if_listed(now, effects);
         self.replace_on(now, effects);
     }
 

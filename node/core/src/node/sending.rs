@@ -361,7 +361,7 @@ impl Node {
             sending.relisted_by(peer, version);
             self.judge_send(now, batch, effects);
         } else {
-            self.move_listed(peer, batch, effects);
+            self.move_listed(now, (peer, batch), effects);
         }
     }
 

@@ -71,6 +71,9 @@ pub(crate) struct Rule {
     pub(crate) aged_before: u64,
     /// Whether the queue is content with one copy.
     pub(crate) lone: bool,
+    /// Whether this node hands out in the place of one in session that is not fit. Of what that one
+    /// was not given, it may have the tombstone.
+    pub(crate) instead: bool,
 }
 
 /// Whether rows are to be removed that a scan has to find.
@@ -186,14 +189,14 @@ impl Partition {
     }
 
     /// Whether this message may be handed out here. A copy that may never have been confirmed,
-    /// or that lies at a stand-in, waits until another host is known to have it: else it could
-    /// be one that was deleted everywhere else long ago (P4).
+    /// or that lies at a stand-in, waits until another host is known to have it, and until an unfit
+    /// one has been asked: else it could be one that was deleted everywhere else long ago (P4).
     pub(crate) fn may_hand_out(&self, head: &Head, rule: Rule) -> bool {
+        let Label { stamp: Stamp { process, .. }, number, .. } = head.label;
         let doubtful = !self.home || head.accepted.time < rule.aged_before;
-        self.serves(head.list)
-            && (!doubtful
-                || rule.lone
-                || !self.known.is_unsettled(head.label.stamp.process, head.label.number))
+        let in_doubt = self.known.is_unsettled(process, number)
+            || (rule.instead && self.known.is_lacking(process, number));
+        self.serves(head.list) && (!doubtful || rule.lone || !in_doubt)
     }
 
     /// A delivery came back before its lease was over.
@@ -275,6 +278,13 @@ impl Partition {
     pub(crate) fn told_lease(&self, stamp: Stamp, now: Mono) -> Option<(Mono, Lease)> {
         let told = self.told.get(&stamp).filter(|told| told.until > now)?;
         Some((told.until, told.lease))
+    }
+
+    /// The lease that a message is under, whoever gave it.
+    pub(crate) fn lease_of(&self, id: (u64, Stamp), now: Mono) -> Option<LeaseTold> {
+        let own = self.flights.with(id.1).map(|flight| (flight.until, flight.lease));
+        let (until, lease) = own.or_else(|| self.told_lease(id.1, now))?;
+        Some(lease.told_running(id, until, now))
     }
 
     /// Leases of other custodians whose messages were not read here since they were told: a host
