@@ -8,7 +8,7 @@ use super::support::{
     MS, SECOND, create, delete, drained, formed, formed_of, labels, one_partition, received, sent,
 };
 use crate::World;
-use crate::options::Options;
+use crate::options::{Options, node_id, place};
 use crate::planted::border::Border;
 
 const COUNT: usize = 300;
@@ -262,6 +262,35 @@ fn a_host_that_was_away_for_longer_than_tombstones_are_kept_brings_nothing_back(
     assert_eq!(drained(&mut world, 2), [0; 0], "P4");
 }
 
+fn what_is_in_flight_does_not_come_again_from_a_new_holder_that_goes_first() {
+    let mut went_first = 0;
+    for seed in 400..430 {
+        let mut options = Options::calm(5, seed);
+        options.replace_after = std::time::Duration::from_secs(2);
+        let mut world = World::new(options, crate::Detail::Off);
+        world.form(4);
+        let queue = create(&mut world, one_partition());
+        let few = labels(&world, 7, 1, 20);
+        sent(&mut world, 0, &queue, &few);
+        let came = received(&mut world, 0, 1000);
+        assert_eq!(came.len(), 20);
+        let custodian = place(came[0].receipt.custodian);
+        let other = holders(&world).into_iter().find(|at| *at != custodian).expect("three have it");
+        world.start(4);
+        world.run(5 * SECOND);
+        world.crash(other);
+        world.run(10 * SECOND);
+        assert_eq!(copies(&world), 3 * 20, "seed {seed}: there is one more holder");
+        assert_eq!(received(&mut world, 4, 1000), [], "P3, seed {seed}: their leases run on");
+        world.run(20 * SECOND);
+        let again = received(&mut world, 4, 1000);
+        assert_eq!(again.len(), 20, "P10, seed {seed}");
+        assert!(again.iter().all(|delivery| delivery.receipt.delivery == 2), "seed {seed}");
+        went_first += usize::from(again[0].receipt.custodian == node_id(4));
+    }
+    assert!(went_first > 1, "the new holder goes before the custodian in {went_first} runs");
+}
+
 /// Copies for new holders never arrive, as if who gives them had died with the list told.
 const NEVER_GIVEN: Border = Border {
     hears: |event| match event {
@@ -305,4 +334,5 @@ scenarios![
     what_was_deleted_on_one_side_of_a_cut_while_the_other_copied_it_stays_deleted,
     a_host_that_was_away_for_longer_than_tombstones_are_kept_brings_nothing_back,
     a_holder_that_was_listed_and_never_given_its_copies_is_found_by_comparing,
+    what_is_in_flight_does_not_come_again_from_a_new_holder_that_goes_first,
 ];

@@ -45,7 +45,10 @@ impl Node {
         let mut exceptions = Vec::new();
         let total = items.len();
         let leases: Vec<_> = items.iter().filter_map(|item| item.lease.clone()).collect();
-        self.leases_told(now, id, &leases);
+        if let Some(item) = items.first() {
+            self.intern(id, &item.holders);
+            self.leases_told(now, id, &leases);
+        }
         let mut rest = items.into_iter().enumerate().peekable();
         while let Some((first, item)) = rest.next() {
             let holders = item.holders;
