@@ -77,8 +77,9 @@ fn lies(scene: &Scene<'_>, name: &FullName, fate: &Fate) -> Option<String> {
     if fate.unburied || forgotten(scene, name, fate, &witness) {
         return None;
     }
-    let keepers = witness.holders.intersection(&witness.up);
-    let keeper = keepers.copied().find(|at| !witness.buriers.contains(at))?;
+    // What is damaged is handed out by nobody, and goes once nobody else has it.
+    let whole = |at: &usize| !witness.damaged.contains(at) && !witness.buriers.contains(at);
+    let keeper = witness.holders.intersection(&witness.up).copied().find(whole)?;
     let (name, at, keeper) = (show(*name), fate.deleted? as f64 / 1e9, node_id(keeper));
     Some(format!("{name}, deleted at {at:.6}, still lies at {keeper}, without tombstone"))
 }
