@@ -3,7 +3,7 @@
 //! It waits for no answer; the oracle hears it. What this file does not do: when a guest comes is
 //! in the plan.
 
-use gaggle_wire::{Attempt, Label, Message, ProcessId, Request, SettingsChange, Stamp};
+use gaggle_wire::{Attempt, ChangeMode, Label, Message, ProcessId, Request, SettingsChange, Stamp};
 
 use crate::oracle::FullName;
 use crate::plan::{Errand, queue_name};
@@ -22,6 +22,11 @@ impl World {
             Errand::Purge => Some(Request::PurgeQueue { name }),
             Errand::Delete => Some(Request::DeleteQueue { name }),
             Errand::Create => Some(Request::CreateQueue { name, change: as_was }),
+            Errand::Set(ms) => {
+                let visibility_timeout_ms = Some(ms);
+                let change = SettingsChange { visibility_timeout_ms, ..Default::default() };
+                Some(Request::SetQueue { name, change, mode: ChangeMode::Apply })
+            }
             Errand::SendAgain => self.old_message().map(send),
             Errand::SendAhead(ms) => self.message_ahead(ms).map(send),
         };

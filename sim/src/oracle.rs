@@ -114,6 +114,10 @@ impl Oracle {
                 self.each(receipts, |fate, receipt| fate.extend_asked(receipt, until));
                 What::Extend(receipts.clone(), lease)
             }
+            Request::SetQueue { change, .. } => {
+                self.longest = self.longest.max(nanos(change.visibility_timeout_ms.unwrap_or(0)));
+                return;
+            }
             Request::Receive { queue, visibility_ms, .. } => {
                 self.longest = self.longest.max(nanos(visibility_ms.unwrap_or(0)));
                 self.waits.begin(now, (place, number), queue, None);

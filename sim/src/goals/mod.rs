@@ -70,11 +70,15 @@ pub enum Goal {
     CommitFailed,
     /// A commit finds no room.
     DiskFull,
+    /// Two hosts compare what they have by digest, and find that it differs.
+    ComparedDifferent,
+    /// A node comes back that knows a queue which was deleted and created anew meanwhile.
+    QueueRenewed,
 }
 
 impl Goal {
     /// All, with what they are called.
-    pub const ALL: [(Self, &'static str); 25] = [
+    pub const ALL: [(Self, &'static str); 27] = [
         (Self::Takeover, "takeover"),
         (Self::YieldToReturned, "yield to a returned host"),
         (Self::HandedOver, "custody handed over"),
@@ -100,6 +104,8 @@ impl Goal {
         (Self::RotRefilled, "damaged copy replaced"),
         (Self::CommitFailed, "commit failed"),
         (Self::DiskFull, "disk full"),
+        (Self::ComparedDifferent, "difference found by digest"),
+        (Self::QueueRenewed, "back to a queue created anew"),
     ];
 }
 
@@ -130,6 +136,6 @@ mod tests {
     fn every_goal_is_in_the_table_once() {
         let all: BTreeSet<Goal> = Goal::ALL.iter().map(|(goal, _)| *goal).collect();
         assert_eq!(all.len(), Goal::ALL.len());
-        assert_eq!(all.last(), Some(&Goal::DiskFull), "the last one of the enum");
+        assert_eq!(all.last(), Some(&Goal::QueueRenewed), "the last one of the enum");
     }
 }

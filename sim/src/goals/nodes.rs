@@ -4,6 +4,7 @@
 
 use gaggle_core::envelope::Envelope;
 use gaggle_core::ledger::MessageKey;
+use gaggle_core::table::Entry;
 use gaggle_wire::MessageId;
 
 use super::Goal;
@@ -17,6 +18,15 @@ impl World {
                 if self.is_back(at) && self.has_messages(at) && self.has_messages(from) =>
             {
                 Goal::YieldToReturned
+            }
+            Envelope::Table { entries, .. } if self.is_back(at) => {
+                let Some(node) = &self.processes[at].node else { return };
+                let outdated = |entry: &&Entry| entry.is_deleted() && node.has_queue(entry.id);
+                let Some(old) = entries.iter().find(outdated) else { return };
+                if !entries.iter().any(|entry| entry.name == old.name && !entry.is_deleted()) {
+                    return;
+                }
+                Goal::QueueRenewed
             }
             Envelope::HandOver => Goal::HandedOver,
             Envelope::MakeUp { items, .. } if self.processes[at].wiped && !items.is_empty() => {
@@ -77,7 +87,8 @@ impl World {
 }
 
 /// Counters of a node that tell of a goal.
-const COUNTED: [(&str, Goal); 5] = [
+const COUNTED: [(&str, Goal); 6] = [
+    ("compared_different", Goal::ComparedDifferent),
     ("stamps_refused", Goal::ClockRefused),
     ("clock_sick_times", Goal::ClockSick),
     ("copies_refilled", Goal::RotRefilled),

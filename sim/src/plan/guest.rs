@@ -1,6 +1,6 @@
 //! Guests: what others than the clients of a plan ask of its queue.
 //!
-//! Operators purge the queue, and delete it and create it anew; a client sends again what is
+//! Operators purge the queue, change its settings, and delete it and create it anew; a client sends again what is
 //! stored or gone already; another one's clock is ahead. None of it is a fault, and nothing comes
 //! twice for it.
 //!
@@ -22,6 +22,8 @@ pub enum Errand {
     Delete,
     /// The queue is created, as it was at the beginning.
     Create,
+    /// Its visibility timeout becomes so many milliseconds.
+    Set(u64),
     /// A message that was sent not long ago, and deleted if there is one, is sent again.
     SendAgain,
     /// A message is sent whose stamp is ahead of all clocks by so many milliseconds.
@@ -34,8 +36,9 @@ impl Draw {
         for _ in 0..self.rng.random_range(1..=8) {
             // A purge by a clock that is wrong takes what comes for as long as it is wrong.
             let purges = !self.has(Class::Clocks);
-            let errand = match self.rng.random_range(0..8) {
+            let errand = match self.rng.random_range(0..9) {
                 0 if purges => Errand::Purge,
+                8 => Errand::Set(self.within((1500, 5000))),
                 0..=4 => Errand::SendAgain,
                 _ => Errand::SendAhead(self.within((100, 2000))),
             };

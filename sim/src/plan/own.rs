@@ -183,7 +183,7 @@ impl Draw {
 
     fn slow_disk(&mut self, at: u64) {
         let node = self.node();
-        let ms = [20, 100, 300][self.rng.random_range(0..3)];
+        let ms = [20, 100, 300, 3000][self.rng.random_range(0..4)];
         let lasts = self.short_or_long((100, 2000), (2000, 8000));
         self.add(at, Deed::SlowDisk { node, ms });
         self.add(at + lasts, Deed::QuickDisk { node });

@@ -35,6 +35,12 @@ impl Node {
         self.seen((queue, partition), id) == Seen::Lost
     }
 
+    /// Whether it knows this queue and not that it was deleted.
+    #[must_use]
+    pub fn has_queue(&self, queue: QueueId) -> bool {
+        self.table.live(queue).is_some()
+    }
+
     fn seen(&self, partition: PartitionId, id: MessageId) -> Seen {
         let known = self.partitions.get(&partition).map(|partition| &partition.known);
         known.map_or(Seen::New, |known| known.seen(id.process, id.number))
