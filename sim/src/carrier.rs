@@ -327,3 +327,12 @@ const PAUSE: (u64, u64) = (50_000_000, 1_000_000_000);
 const LASTED: u64 = 5_000_000_000;
 /// How long it takes to find out that nobody answers.
 const REDIAL: (u64, u64) = (100_000_000, 300_000_000);
+
+/// What a word tells of leases when it has waited for so long: a runtime says what is left.
+pub(crate) fn waited(word: &mut Effect, time: std::time::Duration) {
+    if let Effect::Answer { response: Response::Deliveries { deliveries }, .. }
+    | Effect::Send { envelope: Envelope::Grant { deliveries, .. }, .. } = word
+    {
+        deliveries.iter_mut().for_each(|delivery| delivery.waited(time));
+    }
+}

@@ -22,8 +22,8 @@ pub(crate) struct Disk {
     /// As it will be when all is committed.
     live: Rows,
     changes: Vec<Write>,
-    words: Vec<Effect>,
-    running: Option<(Vec<Write>, Vec<Effect>)>,
+    words: Vec<Word>,
+    running: Option<(Vec<Write>, Vec<Word>)>,
     /// Messages that cannot be read back.
     damaged: BTreeSet<Vec<u8>>,
     /// What it lies on, if not on itself alone.
@@ -42,15 +42,15 @@ impl Disk {
         self.changes.push(write);
     }
 
-    /// A word: given back if it may be spoken now.
-    pub(crate) fn say(&mut self, word: Effect) -> Option<Effect> {
+    /// A word, and when it was said: given back if it may be spoken now.
+    pub(crate) fn say(&mut self, word: Effect, now: u64) -> Option<Effect> {
         if !self.changes.is_empty() {
-            self.words.push(word);
+            self.words.push((word, now));
             return None;
         }
         match &mut self.running {
             Some((_, words)) => {
-                words.push(word);
+                words.push((word, now));
                 None
             }
             None => Some(word),
@@ -72,8 +72,8 @@ impl Disk {
         self.running.is_some()
     }
 
-    /// The commit is done; what may be said now.
-    pub(crate) fn end(&mut self) -> Vec<Effect> {
+    /// The commit is done; what may be spoken now.
+    pub(crate) fn end(&mut self) -> Vec<Word> {
         let (changes, words) = self.running.take().expect("a commit ends once");
         for change in &changes {
             apply(&mut self.durable, change);
@@ -245,6 +245,9 @@ pub(crate) fn apply(rows: &mut Rows, write: &Write) {
     }
 }
 
+/// What waits for a commit, and since when.
+pub(crate) type Word = (Effect, u64);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,13 +263,13 @@ mod tests {
     #[test]
     fn a_word_waits_for_the_changes_before_it_only() {
         let mut disk = Disk::default();
-        assert_eq!(disk.say(Effect::Drained), Some(Effect::Drained));
+        assert_eq!(disk.say(Effect::Drained, 7), Some(Effect::Drained));
         disk.write(put(1));
-        assert_eq!(disk.say(Effect::Drained), None);
+        assert_eq!(disk.say(Effect::Drained, 7), None);
         assert!(disk.start());
         disk.write(put(2));
         assert!(!disk.start(), "one commit at a time");
-        assert_eq!(disk.end(), [Effect::Drained]);
+        assert_eq!(disk.end(), [(Effect::Drained, 7)]);
         assert_eq!(keys(&disk), [1]);
     }
 

@@ -357,7 +357,7 @@ impl World {
                 self.watch_load(at, &effect);
                 self.watch_hand_outs(at, &effect);
                 self.expect_contents(at, &effect);
-                if let Some(word) = self.processes[at].disk.say(effect) {
+                if let Some(word) = self.processes[at].disk.say(effect, self.now) {
                     self.speak(at, word);
                 }
             }
@@ -388,7 +388,8 @@ impl World {
         if self.processes[at].life != life || self.commit_fails(at) {
             return;
         }
-        for word in self.processes[at].disk.end() {
+        for (mut word, since) in self.processes[at].disk.end() {
+            crate::carrier::waited(&mut word, std::time::Duration::from_nanos(self.now - since));
             self.speak(at, word);
             if self.processes[at].life != life {
                 // Its last word: who has ended says nothing more.

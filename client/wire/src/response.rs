@@ -6,6 +6,7 @@
 //! do: reasons for a no are in [`crate::Refusal`].
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -140,8 +141,19 @@ pub struct DeliveryLabel {
     pub label: Label,
     /// When a coordinator accepted the message.
     pub accepted: Stamp,
-    /// For how much longer it stays hidden, in milliseconds.
+    /// For how much longer it stays hidden, in milliseconds; 0 for one that was only looked at.
     pub lease_ms: u64,
+}
+
+impl DeliveryLabel {
+    /// It waited for so long before it was said: its lease began before. Of one that is over a
+    /// millisecond stays, so that it can be told from none.
+    pub fn waited(&mut self, time: Duration) {
+        if self.lease_ms > 0 {
+            let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            self.lease_ms = self.lease_ms.saturating_sub(ms).max(1);
+        }
+    }
 }
 
 /// How a delete fared.

@@ -7,6 +7,8 @@
 //!
 //! What this file does not do: which commit a word waits for is in `groups.rs`.
 
+use std::time::Instant;
+
 use gaggle_core::envelope::Envelope;
 use gaggle_core::event::{LinkId, Reply};
 use gaggle_core::ledger::MessageKey;
@@ -29,7 +31,7 @@ impl Life {
     /// Says something once the writes before it are durable.
     pub(super) fn say(&mut self, word: Word) {
         let contents = self.contents_of(&word);
-        if let Some(word) = self.groups.say(Wanted { word, contents }) {
+        if let Some(word) = self.groups.say(Wanted { word, since: Instant::now(), contents }) {
             self.speak(word);
         }
     }
@@ -38,7 +40,7 @@ impl Life {
     pub(super) fn say_now(&mut self, link: LinkId, envelope: Envelope) {
         let word = Word::Envelope { link, envelope };
         let contents = self.contents_of(&word);
-        let wanted = Wanted { word, contents };
+        let wanted = Wanted { word, since: Instant::now(), contents };
         if is_whole(&wanted.contents) {
             self.voice(wanted);
         } else if let Some(wanted) = self.groups.say(wanted) {
@@ -67,7 +69,8 @@ impl Life {
         self.parts.threads.read(wanted);
     }
 
-    pub(super) fn voice(&mut self, Wanted { word, contents }: Wanted<Word>) {
+    pub(super) fn voice(&mut self, Wanted { mut word, since, contents }: Wanted<Word>) {
+        word.waited(since.elapsed());
         let (complete, mut lost) = word.complete(contents);
         self.lost.append(&mut lost);
         match complete {

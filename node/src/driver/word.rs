@@ -3,6 +3,7 @@
 //! What this file does not do: it sends nothing; see `voices.rs`.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use bytes::Bytes;
 use gaggle_core::envelope::{Envelope, Lane, delivery_message};
@@ -79,6 +80,15 @@ impl Word {
             Self::Answer { reply, .. } => Some(Path::Answers(reply.client, reply.stream)),
             Self::Envelope { link, envelope } => Some(Path::Link(*link, envelope.lane())),
             Self::Load { .. } | Self::Drained => None,
+        }
+    }
+
+    /// It waited for so long: of the leases that it tells of less is left.
+    pub(crate) fn waited(&mut self, time: Duration) {
+        if let Self::Answer { response: Response::Deliveries { deliveries }, .. }
+        | Self::Envelope { envelope: Envelope::Grant { deliveries, .. }, .. } = self
+        {
+            deliveries.iter_mut().for_each(|delivery| delivery.waited(time));
         }
     }
 
@@ -196,6 +206,20 @@ mod tests {
         };
         assert_eq!(response, Response::Deliveries { deliveries: expected });
         assert_eq!(contents, ["1", "3"]);
+    }
+
+    #[test]
+    fn what_waited_for_its_commit_tells_what_is_left_of_its_leases() {
+        let (mut running, mut over, mut peeked) = (delivery(1).0, delivery(2).0, delivery(3).0);
+        (running.lease_ms, over.lease_ms, peeked.lease_ms) = (5000, 2000, 0);
+        let deliveries = vec![running, over, peeked];
+        let reply = Reply { client: ClientId(1), stream: 2, request: 3 };
+        let mut word = Word::Answer { reply, response: Response::Deliveries { deliveries } };
+        word.waited(Duration::from_millis(3100));
+        let Word::Answer { response: Response::Deliveries { deliveries }, .. } = word else {
+            panic!("it is what it was");
+        };
+        assert_eq!(deliveries.iter().map(|d| d.lease_ms).collect::<Vec<_>>(), [1900, 1, 0]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::time::Instant;
 
 use gaggle_core::event::LoadId;
 use gaggle_core::ledger::key::{messages, rows_of_queue};
@@ -266,11 +267,11 @@ fn threads_answer_in_order_and_give_the_store_back() {
     assert!(matches!(heard.blocking_recv(), Some(ThreadsEvent::Committed { .. })));
     let (lost, lost_label, ..) = message(6, "never stored");
     let contents = vec![Content::Stored(key, label), Content::Stored(lost, lost_label)];
-    threads.read(Wanted { word: 1, contents });
+    threads.read(Wanted { word: 1, since: Instant::now(), contents });
     let (from, to) = messages(key.queue, 0);
     let contents = Contents::LeftAlone;
     threads.load(LoadId(3), Scan { from, to, limit: 10, contents });
-    let Some(ThreadsEvent::Read(Wanted { word: 1, contents })) = heard.blocking_recv() else {
+    let Some(ThreadsEvent::Read(Wanted { word: 1, contents, .. })) = heard.blocking_recv() else {
         panic!("the read comes first");
     };
     assert!(matches!(&contents[0], Content::Here(bytes) if *bytes == content));

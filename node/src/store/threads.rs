@@ -46,6 +46,8 @@ pub(crate) enum ThreadsEvent<W> {
 pub(crate) struct Wanted<W> {
     /// What waits.
     pub(crate) word: W,
+    /// Since when.
+    pub(crate) since: Instant,
     /// The contents it needs, in order.
     pub(crate) contents: Vec<Content>,
 }
@@ -174,7 +176,7 @@ fn worker<J: Send + 'static, W: Send + 'static>(
 fn run<W>(store: &Store, job: Job<W>) -> Result<ThreadsEvent<W>, StoreError> {
     match job {
         Job::Load { load, scan } => Ok(ThreadsEvent::Loaded { load, page: store.scan(&scan)? }),
-        Job::Read(Wanted { word, contents }) => {
+        Job::Read(Wanted { word, since, contents }) => {
             let stored = |content: &Content| match content {
                 Content::Stored(key, label) => Some((*key, *label)),
                 Content::Here(_) | Content::Lost(_) => None,
@@ -188,7 +190,7 @@ fn run<W>(store: &Store, job: Job<W>) -> Result<ThreadsEvent<W>, StoreError> {
                 Content::Here(_) | Content::Lost(_) => content,
             };
             let contents = contents.into_iter().map(fill).collect();
-            Ok(ThreadsEvent::Read(Wanted { word, contents }))
+            Ok(ThreadsEvent::Read(Wanted { word, since, contents }))
         }
     }
 }
