@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use gaggle_client_core::{Answer, Confirmed, Failure, Parcel, Settled, Subscription, Verb};
 use gaggle_wire::{QueueName, Receipt, Request};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 use crate::error::SendError;
 use crate::outgoing::Outgoing;
@@ -48,6 +48,8 @@ pub(crate) enum Command {
         receipt: Receipt,
         remaining: Duration,
         visibility: Duration,
+        /// Whom to tell when it is lost.
+        lost: watch::Sender<bool>,
     },
     Unkeep {
         lease: u64,

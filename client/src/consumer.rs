@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 use crate::command::{Command, Handle};
 use crate::delivery::{Delivery, Received, millis};
 use crate::error::ReceiveError;
+use crate::lease::Lease;
 use crate::shelf::{Shelf, Take};
 
 /// What a consumer is to be like.
@@ -114,8 +115,9 @@ impl Consumer {
     }
 
     /// Works on the messages, `concurrency` at a time, until the stream ends: what `work` returns
-    /// `Ok` for is deleted, what fails or panics is released. Leases are extended meanwhile, and
-    /// closing the client ends the stream and waits for work that was begun.
+    /// `Ok` for is deleted, what fails or panics is released. Leases are extended meanwhile (that
+    /// one could not be, the work sees at once in its [`Received::lease`]), and closing the client
+    /// ends the stream and waits for work that was begun.
     ///
     /// # Errors
     /// What ended the stream, if it was not closed. Work that was begun is finished before.
@@ -133,7 +135,7 @@ impl Consumer {
             match self.next().await {
                 Some(Ok(delivery)) => {
                     let job = self.begin(delivery);
-                    let working = work(job.received().clone());
+                    let working = work(job.received.clone());
                     under_way.spawn(job.finish(working));
                 }
                 Some(Err(error)) => break Err(error),
@@ -146,17 +148,21 @@ impl Consumer {
     }
 
     fn begin(&self, delivery: Delivery) -> Job {
+        let mut received = delivery.received().clone();
         let lease = (self.extension == Extension::On).then(|| {
+            let (lost, watched) = Lease::kept();
+            received.lease = watched;
             let lease = self.handle.name();
             self.handle.tell(Command::Keep {
                 lease,
                 receipt: delivery.receipt().clone(),
                 remaining: delivery.lease_remaining(),
                 visibility: delivery.lease(),
+                lost,
             });
             Kept { lease, handle: self.handle.clone() }
         });
-        Job { delivery, lease, retry_delay: self.retry_delay }
+        Job { delivery, received, lease, retry_delay: self.retry_delay }
     }
 
     /// Stops the stream and waits until the node has taken back what was not taken here.
@@ -207,15 +213,13 @@ impl Drop for Consumer {
 /// A delivery that is being worked on.
 struct Job {
     delivery: Delivery,
+    /// What the work is given of it.
+    received: Received,
     lease: Option<Kept>,
     retry_delay: Duration,
 }
 
 impl Job {
-    fn received(&self) -> &Received {
-        self.delivery.received()
-    }
-
     /// Dropping the delivery half-way (the work panicked, the runtime ends) releases it.
     async fn finish<E: fmt::Display>(self, work: impl Future<Output = Result<(), E>>) {
         let result = work.await;

@@ -12,6 +12,7 @@ use gaggle_wire::{Attributes, Message, MessageError, MessageId, Receipt, Stamp};
 
 use crate::command::{Command, Handle};
 use crate::error::{DeleteError, ExtendError, ReleaseError};
+use crate::lease::Lease;
 
 /// A message that was received, with the right to settle it for as long as its lease runs.
 #[must_use = "a delivery that is dropped is released"]
@@ -37,6 +38,8 @@ pub struct Received {
     pub accepted: Stamp,
     /// Which delivery of it this is, from 1.
     pub delivery_count: u32,
+    /// Whether it is still the receiver's.
+    pub lease: Lease,
 }
 
 /// How a delete was done.
@@ -67,6 +70,7 @@ impl Delivery {
             stamp: label.label.stamp,
             accepted: label.accepted,
             delivery_count: label.receipt.delivery,
+            lease: Lease::default(),
         };
         let held = Some((received, label.receipt));
         Ok(Self { held, lease_end: arrived + lease, lease, handle })

@@ -20,7 +20,7 @@ use gaggle_wire::Receipt;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use crate::arrival::Arrival;
@@ -53,6 +53,7 @@ pub(crate) async fn start(
         links: HashMap::new(),
         waiters: Waiters::default(),
         consumers: HashMap::new(),
+        leases: HashMap::new(),
         unclaimed: Vec::new(),
         arrival,
         closing: None,
@@ -81,6 +82,8 @@ struct Driver {
     links: HashMap<u64, Link>,
     waiters: Waiters,
     consumers: HashMap<u64, OpenConsumer>,
+    /// Who works on what is being extended.
+    leases: HashMap<u64, watch::Sender<bool>>,
     /// Received by nobody: whoever asked for it was gone when it came.
     unclaimed: Vec<Receipt>,
     arrival: Arrival,
@@ -220,11 +223,15 @@ impl Driver {
                     self.stop_consumer(now, consumer, effects);
                 }
             }
-            Command::Keep { lease, receipt, remaining, visibility } => {
+            Command::Keep { lease, receipt, remaining, visibility, lost } => {
+                self.leases.insert(lease, lost);
                 let event = Event::Keep { lease, receipt, remaining, visibility };
                 self.core.handle(now, event, effects);
             }
-            Command::Unkeep { lease } => self.core.handle(now, Event::Unkeep { lease }, effects),
+            Command::Unkeep { lease } => {
+                self.leases.remove(&lease);
+                self.core.handle(now, Event::Unkeep { lease }, effects);
+            }
             Command::Close { done } => self.close(Some(done), effects),
         }
     }
@@ -319,6 +326,12 @@ impl Driver {
                     if let Some(done) = open.done {
                         let _ = done.send(());
                     }
+                }
+            }
+            Effect::LeaseLost { lease } => {
+                tracing::warn!("the lease of a message that is being worked on is lost");
+                if let Some(lost) = self.leases.get(&lease) {
+                    lost.send_replace(true);
                 }
             }
             Effect::Renewed(process) => {

@@ -121,6 +121,7 @@ mod delivery;
 mod dialer;
 mod driver;
 mod error;
+mod lease;
 mod link;
 mod options;
 mod outgoing;
@@ -142,6 +143,7 @@ pub use gaggle_wire::{
     AttributeValue, Attributes, ChangeMode, Message, MessageId, Outcome, QueueDescription,
     QueueName, Receipt, Refusal, Retry, Settings, SettingsChange, Stamp, Status,
 };
+pub use lease::Lease;
 pub use options::ConnectOptions;
 pub use outgoing::Outgoing;
 pub use producer::{Producer, Sending};

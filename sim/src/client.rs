@@ -153,7 +153,7 @@ impl Client {
                 }
                 desk.acts.push(Act::Transmit { link, stream, frame });
             }
-            Effect::Connected | Effect::Renewed(_) => {}
+            Effect::Connected | Effect::LeaseLost { .. } | Effect::Renewed(_) => {}
             Effect::Rejected(refusal) => panic!("a client is rejected: {refusal}"),
             Effect::Sent { ticket, result } => {
                 desk.judge.told_sent(desk.now, (desk.actor, ticket), &result);

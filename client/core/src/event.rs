@@ -168,6 +168,11 @@ pub enum Effect {
         /// Why, if it was not its wish.
         reason: Option<Failure>,
     },
+    /// A lease could not be extended in time: others may have the message.
+    LeaseLost {
+        /// Which one; see [`Event::Keep`].
+        lease: u64,
+    },
     /// From now on stamps are made under this process.
     Renewed(ProcessId),
 }

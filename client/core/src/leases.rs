@@ -2,8 +2,8 @@
 //! extension may fail and be repeated before the message goes to another consumer.
 //!
 //! Extensions that are due within a moment of each other travel together. A lease whose receipt
-//! is stale is let go: the message is another consumer's already, and the settlement at the end
-//! will say so.
+//! is stale, or that ended before an extension was answered, is let go, and the application is
+//! told: the message may be another consumer's already.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use gaggle_wire::Receipt;
 
 use crate::desk::Desk;
+use crate::event::Effect;
 use crate::parcel::{Failure, Settled, Verb};
 use crate::settlements::Item;
 use crate::timers::Timer;
@@ -86,8 +87,9 @@ impl Leases {
             kept.end = desk.now.mono + remaining;
             self.set_due(desk, lease, desk.now.mono + remaining / 2);
         } else {
-            // The work goes on, and so does the wait for it; there is only nothing to extend.
+            // The work may go on, and so does the wait for it; there is only nothing to extend.
             kept.due = None;
+            desk.effects.push(Effect::LeaseLost { lease });
         }
     }
 

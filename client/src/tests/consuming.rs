@@ -183,6 +183,25 @@ async fn leases_are_extended_while_the_work_lasts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn work_is_told_when_its_lease_is_lost() {
+    let cluster = Cluster::start(1);
+    let client = connect(&cluster).await;
+    (cluster.state().lease_ms, cluster.state().refuses_extends) = (200, true);
+    cluster.put(&["slow"]);
+    let consumer = client.queue("orders").unwrap().consumer().open();
+    let work = move |received: crate::Received| async move {
+        assert!(!received.lease.is_lost());
+        received.lease.lost().await;
+        assert!(received.lease.is_lost());
+        Err("another consumer has it")
+    };
+    let running = tokio::spawn(consumer.run(1, work));
+    cluster.until(|state| state.released.len() == 1).await;
+    client.close().await;
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_receive_that_is_given_up_releases_what_comes() {
     let cluster = Cluster::start(1);
     let client = connect(&cluster).await;

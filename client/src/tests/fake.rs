@@ -51,6 +51,8 @@ pub(super) struct State {
     pub(super) refuse_sends: VecDeque<Refusal>,
     /// A visibility timeout that deliveries have.
     pub(super) lease_ms: u64,
+    /// Whether every extension comes too late.
+    pub(super) refuses_extends: bool,
     connections: Vec<(u64, Connection)>,
 }
 
@@ -399,7 +401,9 @@ fn consume(place: Place, request: RequestFrame, state: &mut State, out: &Out) {
             say(Response::Released(vec![Ok(()); receipts.len()]));
         }
         Request::Extend { receipts, visibility_ms } => {
-            say(Response::Extended(vec![Ok(visibility_ms); receipts.len()]));
+            let result =
+                if state.refuses_extends { Err(Refusal::StaleReceipt) } else { Ok(visibility_ms) };
+            say(Response::Extended(vec![result; receipts.len()]));
         }
         Request::ListQueues { .. } => {
             say(Response::Queues { queues: Vec::new(), more: false });

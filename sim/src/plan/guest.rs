@@ -1,8 +1,8 @@
 //! Guests: what others than the clients of a plan ask of its queue.
 //!
-//! Operators purge the queue, change its settings, and delete it and create it anew; a client sends again what is
-//! stored or gone already; another one's clock is ahead. None of it is a fault, and nothing comes
-//! twice for it.
+//! Operators purge the queue, change its settings, and delete it and create it anew; a client sends
+//! again what is stored or gone already; another one's clock is ahead. None of it is a fault, and
+//! nothing comes twice for it.
 //!
 //! What this file does not do: it asks nothing; see `storm.rs`.
 

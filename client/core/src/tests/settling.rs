@@ -140,14 +140,26 @@ fn leases_are_extended_when_half_of_them_is_over() {
     let receipts = vec![receipt(1, 1), receipt(1, 2)];
     assert_eq!(body, Request::Extend { receipts, visibility_ms: 10_000 });
     let results = vec![Ok(10_000), Err(Refusal::StaleReceipt)];
+    let lost = Effect::LeaseLost { lease: 2 };
     assert_eq!(f.answer(link, request, Response::Extended(results)), []);
-    assert_eq!(f.tick(), []);
+    assert_eq!(f.tick(), [lost], "F7");
     let extended = f.now;
     assert_eq!(f.pass(ms(4999)), []);
     let (_, _, body, _) = only(f.pass(ms(1)));
     assert_eq!(f.now, extended + s(5));
     let receipts = vec![receipt(1, 1)];
     assert_eq!(body, Request::Extend { receipts, visibility_ms: 10_000 });
+}
+
+#[test]
+fn a_lease_that_ends_before_its_extension_is_answered_is_lost() {
+    let mut f = Fixture::connected(1);
+    keep(&mut f, 1);
+    f.handle(Event::Lost { link: 1 });
+    let lost = |effect: &Effect| matches!(effect, Effect::LeaseLost { lease: 1 });
+    assert!(!f.pass(ms(3990)).iter().any(lost), "there is hope until then");
+    assert_eq!(f.pass(ms(20)).iter().filter(|effect| lost(effect)).count(), 1, "F7");
+    assert!(!f.pass(s(20)).iter().any(lost), "it is said once");
 }
 
 #[test]
