@@ -41,7 +41,7 @@ pub struct Fate {
     /// Whether, after its deletion was confirmed, a disk was lost that may have had its tombstone,
     /// and nobody that is up has it.
     pub unburied: bool,
-    /// Who had its tombstone when its deletion was confirmed.
+    /// Who had its tombstone when its deletion was confirmed, and has not lost its disk since.
     pub buried_at: BTreeSet<usize>,
 }
 
@@ -89,6 +89,7 @@ impl Fate {
     pub(super) fn lost_at(&mut self, at: usize, mut witness: Witness) {
         self.lost_copy(at, &witness);
         witness.buriers.remove(&at);
+        self.buried_at.remove(&at);
         self.unburied |= self.deleted.is_some() && witness.buriers.is_empty();
     }
 
