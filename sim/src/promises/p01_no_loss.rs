@@ -113,6 +113,13 @@ mod tests {
     }
 
     #[test]
+    fn what_was_confirmed_and_is_damaged_wherever_it_lies_is_lost_at_the_end() {
+        let mut history = History::fair();
+        history.sends(A, 1).confirms(A, 1, 2).damaged([0, 1, 2]).ends();
+        history.breaks(1);
+    }
+
+    #[test]
     fn what_every_host_lost_with_its_disk_is_excused_and_not_before() {
         for (lost, broken) in [(vec![0], true), (vec![0, 2], false)] {
             let mut history = History::fair();
