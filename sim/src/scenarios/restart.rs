@@ -51,17 +51,6 @@ fn a_node_that_lost_its_disk_is_filled_again() {
     assert_eq!(drained(&mut world, 1).len(), 300);
 }
 
-fn a_node_that_left_and_lost_its_disk_has_sessions_again_when_it_is_back() {
-    for (at, seed) in [(0, 45), (1, 46), (2, 47)] {
-        let mut world = formed(3, seed);
-        world.drain(at);
-        assert!(world.run_until(10 * SECOND, |world| !world.is_up(at)));
-        world.wipe(at);
-        world.start(at);
-        assert!(world.run_until(30 * SECOND, |world| world.is_whole(3)), "L1: {at}");
-    }
-}
-
 fn copies_that_a_lone_host_confirmed_are_made_up_when_the_others_return() {
     let mut world = formed(3, 43);
     let queue = create(&mut world, SettingsChange { at_least: Some(1), ..one_partition() });
@@ -129,7 +118,6 @@ fn who_found_its_copy_damaged_and_ended_before_it_had_another_does_not_deny_that
 scenarios![
     after_the_death_of_all_what_was_confirmed_is_there_and_what_was_deleted_is_not,
     a_node_that_lost_its_disk_is_filled_again,
-    a_node_that_left_and_lost_its_disk_has_sessions_again_when_it_is_back,
     copies_that_a_lone_host_confirmed_are_made_up_when_the_others_return,
     what_was_confirmed_stays_with_its_other_host_when_one_has_lost_its_disk,
     who_found_its_copy_damaged_and_ended_before_it_had_another_does_not_deny_that_it_had_one,
