@@ -38,6 +38,8 @@ pub struct Fate {
     pub taken: Option<u64>,
     /// Who has lost its copy or its disk at some time, and with it what was known of leases.
     pub lost_by: BTreeSet<usize>,
+    /// Those of them that had it on disk, and so may have said that they have it.
+    pub had_by: BTreeSet<usize>,
     /// Whether, after its deletion was confirmed, a disk was lost that may have had its tombstone,
     /// and nobody that is up has it.
     pub unburied: bool,
@@ -80,6 +82,7 @@ impl Fate {
             kept_at: BTreeSet::new(),
             taken: None,
             lost_by: BTreeSet::new(),
+            had_by: BTreeSet::new(),
             unburied: false,
             buried_at: BTreeSet::new(),
         }
@@ -96,6 +99,7 @@ impl Fate {
     /// A node that may have it loses its copy.
     pub(super) fn lost_copy(&mut self, at: usize, witness: &Witness) {
         self.lost_by.insert(at);
+        self.had_by.extend(witness.holders.contains(&at).then_some(at));
         if self.confirmed.is_some() {
             self.kept_at.extend(witness.holders.difference(&witness.damaged));
             self.kept_at.remove(&at);

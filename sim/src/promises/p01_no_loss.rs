@@ -51,7 +51,7 @@ fn confirmed(scene: &Scene<'_>, name: &FullName, copies: u8, by: NodeId) -> Opti
         let met = witness.sessions.get(*at);
         met.is_none_or(|since| since + super::ON_ITS_WAY > scene.now)
     };
-    let lost = fate.lost_by.difference(&witness.holders).filter(unheard).count();
+    let lost = fate.had_by.difference(&witness.holders).filter(unheard).count();
     let rots = scene.oracle.lost_disk_since(scene.now.saturating_sub(super::ON_ITS_WAY));
     (there + lost < usize::from(copies) && !rots)
         .then(|| format!("{} is confirmed by {copies} and lies at {there}", show(*name)))
@@ -79,6 +79,16 @@ mod tests {
             if met {
                 history.meets([2]);
             }
+            history.after_ms(1000).confirms(A, 1, 2);
+            if broken { history.breaks(1) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
+    fn who_lost_its_disk_and_never_had_a_copy_on_it_does_not_count() {
+        for (had, broken) in [(false, true), (true, false)] {
+            let mut history = History::fair();
+            history.on_disks(if had { vec![0, 2] } else { vec![0] }).sends(A, 1).loses_disk(2);
             history.after_ms(1000).confirms(A, 1, 2);
             if broken { history.breaks(1) } else { history.breaks_nothing() }
         }
