@@ -232,9 +232,10 @@ impl World {
         each.collect::<Vec<_>>().join("; ")
     }
 
-    /// The sum of a counter over all nodes.
+    /// The sum of a counter over all nodes that the first one which is up can ask.
     pub fn counted(&mut self, counter: &str) -> u64 {
-        let Response::Status(status) = self.call(0, Request::Status) else { return 0 };
+        let Some(at) = (0..self.processes.len()).find(|at| self.is_up(*at)) else { return 0 };
+        let Response::Status(status) = self.call(at, Request::Status) else { return 0 };
         let reports = status.members.iter().filter_map(|member| member.report.as_ref());
         let counters = reports.flat_map(|report| &report.counters);
         counters.filter(|(name, _)| name == counter).map(|(_, count)| count).sum()

@@ -38,10 +38,12 @@ pub struct Fate {
     pub taken: Option<u64>,
     /// Who has lost its copy or its disk at some time, and with it what was known of leases.
     pub lost_by: BTreeSet<usize>,
+    /// Those of them that had it on disk, and so may have said that they have it.
+    pub had_by: BTreeSet<usize>,
     /// Whether, after its deletion was confirmed, a disk was lost that may have had its tombstone,
     /// and nobody that is up has it.
     pub unburied: bool,
-    /// Who had its tombstone when its deletion was confirmed.
+    /// Who had its tombstone when its deletion was confirmed, and has not lost its disk since.
     pub buried_at: BTreeSet<usize>,
 }
 
@@ -80,6 +82,7 @@ impl Fate {
             kept_at: BTreeSet::new(),
             taken: None,
             lost_by: BTreeSet::new(),
+            had_by: BTreeSet::new(),
             unburied: false,
             buried_at: BTreeSet::new(),
         }
@@ -89,12 +92,14 @@ impl Fate {
     pub(super) fn lost_at(&mut self, at: usize, mut witness: Witness) {
         self.lost_copy(at, &witness);
         witness.buriers.remove(&at);
+        self.buried_at.remove(&at);
         self.unburied |= self.deleted.is_some() && witness.buriers.is_empty();
     }
 
     /// A node that may have it loses its copy.
     pub(super) fn lost_copy(&mut self, at: usize, witness: &Witness) {
         self.lost_by.insert(at);
+        self.had_by.extend(witness.holders.contains(&at).then_some(at));
         if self.confirmed.is_some() {
             self.kept_at.extend(witness.holders.difference(&witness.damaged));
             self.kept_at.remove(&at);

@@ -93,6 +93,12 @@ impl History {
         self.hears(A, asked, &Response::Done)
     }
 
+    /// A purge is asked for, and nobody answers.
+    pub(super) fn asks_purge(&mut self) -> &mut Self {
+        self.asks(A, &Request::PurgeQueue { name: name() });
+        self
+    }
+
     /// The world looks whether anybody waits.
     pub(super) fn looks(&mut self) -> &mut Self {
         self.fact(&Fact::Later)
@@ -150,6 +156,12 @@ impl History {
 
     pub(super) fn on_disks(&mut self, at: impl IntoIterator<Item = usize>) -> &mut Self {
         self.witness.holders = at.into_iter().collect();
+        self
+    }
+
+    /// On these disks it is damaged.
+    pub(super) fn damaged(&mut self, at: impl IntoIterator<Item = usize>) -> &mut Self {
+        self.witness.damaged = at.into_iter().collect();
         self
     }
 
@@ -307,6 +319,13 @@ impl History {
         change(&mut delivery.label);
         let asked = self.streams.get(&client).copied().unwrap_or(0);
         self.hears(client, asked, &Response::Deliveries { deliveries: vec![delivery] })
+    }
+
+    /// The custodian gives a message: what says so is still to be handed over.
+    pub(super) fn gives(&mut self, number: u64) -> &mut Self {
+        let delivery = self.delivery(number);
+        self.judge.oracle.gives(self.now, &delivery);
+        self
     }
 
     /// A node hands a message to somebody whom it does not reach.

@@ -97,8 +97,9 @@ pub const TABLE: [Promise; 14] = [
         number: 4,
         name: "delete is final",
         watched: "in fair weather nothing comes, or lies on a disk, that was deleted more than 2 s \
-                  before; in a storm nothing is handed out by a host that somebody with the \
-                  tombstone could have told for 2 s, or when their session began",
+                  before; in a storm nothing is handed out by a host that somebody who had the \
+                  tombstone when the delete was confirmed could have told for 2 s, or when their \
+                  session began",
         watcher: Some(p04_delete_is_final::watch),
     },
     strict(5, "strict order"),

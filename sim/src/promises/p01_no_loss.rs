@@ -51,7 +51,7 @@ fn confirmed(scene: &Scene<'_>, name: &FullName, copies: u8, by: NodeId) -> Opti
         let met = witness.sessions.get(*at);
         met.is_none_or(|since| since + super::ON_ITS_WAY > scene.now)
     };
-    let lost = fate.lost_by.difference(&witness.holders).filter(unheard).count();
+    let lost = fate.had_by.difference(&witness.holders).filter(unheard).count();
     let rots = scene.oracle.lost_disk_since(scene.now.saturating_sub(super::ON_ITS_WAY));
     (there + lost < usize::from(copies) && !rots)
         .then(|| format!("{} is confirmed by {copies} and lies at {there}", show(*name)))
@@ -85,6 +85,16 @@ mod tests {
     }
 
     #[test]
+    fn who_lost_its_disk_and_never_had_a_copy_on_it_does_not_count() {
+        for (had, broken) in [(false, true), (true, false)] {
+            let mut history = History::fair();
+            history.on_disks(if had { vec![0, 2] } else { vec![0] }).sends(A, 1).loses_disk(2);
+            history.after_ms(1000).confirms(A, 1, 2);
+            if broken { history.breaks(1) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
     fn a_confirm_of_fewer_copies_than_the_queue_asks_for_breaks_it() {
         let mut history = History::fair();
         history.on_disks([0]).sends(A, 1).confirms(A, 1, 1);
@@ -110,6 +120,13 @@ mod tests {
         let mut history = History::fair();
         history.sends(A, 1).ends();
         history.breaks_nothing();
+    }
+
+    #[test]
+    fn what_was_confirmed_and_is_damaged_wherever_it_lies_is_lost_at_the_end() {
+        let mut history = History::fair();
+        history.sends(A, 1).confirms(A, 1, 2).damaged([0, 1, 2]).ends();
+        history.breaks(1);
     }
 
     #[test]

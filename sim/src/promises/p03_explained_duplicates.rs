@@ -143,6 +143,16 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_runs_from_when_its_custodian_gave_it_however_late_its_node_handed_it_over() {
+        for (commit, broken) in [(600, false), (0, true)] {
+            let mut history = History::fair();
+            history.sends(A, 1).gives(1).after_ms(commit).delivers(A, 1);
+            history.after_ms(LEASE_MS - 500).delivers(B, 1);
+            if broken { history.breaks(3) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
     fn what_was_handed_out_before_and_comes_after_is_held_against_the_other() {
         for (held, broken) in [(LEASE_MS, false), (LEASE_MS - 500, true)] {
             let mut history = History::fair();
@@ -177,5 +187,18 @@ mod tests {
         let mut history = History::fair();
         history.sends(A, 1).confirms(A, 1, 2).delivers(A, 1).purges().sends(A, 1).delivers(B, 1);
         history.breaks_nothing();
+    }
+
+    #[test]
+    fn what_a_purge_takes_on_its_way_may_be_sent_again_and_come() {
+        for (purged, broken) in [(true, false), (false, true)] {
+            let mut history = History::fair();
+            history.sends(A, 1).confirms(A, 1, 2);
+            if purged {
+                history.asks_purge();
+            }
+            history.delivers(A, 1).sends(A, 1).delivers(B, 1);
+            if broken { history.breaks(3) } else { history.breaks_nothing() }
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! it can be known: the custodian had the tombstone itself, or was in an undisturbed session for
 //! that long with a host that has had it since the delete was confirmed. And at any time it binds
 //! at the moment of handing out, if such a host had the tombstone when their session began: that
-//! begins with tombstones.
+//! begins with tombstones. Who had one has to have it still: it is kept until all who must know do.
 //!
 //! What nobody has the tombstone of any more, because disks were lost, may come back.
 //! Known not to hold, both with `at_least` 1, of a message that two sides of a cut accepted: it
@@ -57,7 +57,7 @@ fn handed_out(scene: &Scene<'_>, name: FullName, by: NodeId) -> Option<String> {
         return None;
     }
     let begun_after = |at: &usize| witness.sessions.get(at).is_some_and(|since| deleted < *since);
-    let mut tellers = fate.buried_at.intersection(&witness.buriers).copied();
+    let mut tellers = fate.buried_at.iter().copied();
     let teller = tellers.find(|at| *at == place(by) || begun_after(at))?;
     let (name, at) = (show(name), deleted as f64 / 1e9);
     let teller = node_id(teller);
@@ -95,7 +95,7 @@ fn is_lone(scene: &Scene<'_>, name: &FullName) -> bool {
     scene.oracle.queue(name.0).is_some_and(|queue| queue.settings.at_least == 1)
 }
 
-/// Who has the tombstone and could have told the custodian of it.
+/// Who had the tombstone and could have told the custodian of it.
 fn teller(scene: &Scene<'_>, delivered: &Delivered, fate: &Fate) -> Option<usize> {
     let deleted = fate.deleted?;
     let custodian = place(delivered.label.receipt.custodian);
@@ -104,8 +104,9 @@ fn teller(scene: &Scene<'_>, delivered: &Delivered, fate: &Fate) -> Option<usize
         return None;
     }
     let witness = witness(scene, delivered);
-    let had_it = fate.buried_at.intersection(&witness.buriers);
-    let mut near = had_it.copied().filter(|at| witness.near.contains(at));
+    let accepted_twice = is_lone(scene, &delivered.name) && fate.sends > 1;
+    let has_it = |at: &usize| !accepted_twice || witness.buriers.contains(at);
+    let mut near = fate.buried_at.intersection(&witness.near).copied().filter(has_it);
     near.find(|at| {
         let since = deleted.max(scene.weather.quiet_since(*at, custodian));
         let within = if *at == custodian { super::ON_ITS_WAY } else { TOLD };
@@ -239,5 +240,19 @@ mod tests {
         history.buried([2]);
         deleted(&mut history, 3000).disturbed().hands_out(1);
         history.breaks_nothing();
+    }
+
+    #[test]
+    fn who_dropped_its_tombstone_before_all_had_it_could_have_told_and_who_lost_its_disk_not() {
+        for (lost, broken) in [(false, true), (true, false)] {
+            let mut history = History::fair();
+            history.buried([2]);
+            deleted(&mut history, 0).disturbed();
+            if lost {
+                history.loses_disk(2);
+            }
+            history.buried([]).after_ms(1).meets([2]).hands_out(1);
+            if broken { history.breaks(4) } else { history.breaks_nothing() }
+        }
     }
 }

@@ -113,6 +113,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_damaged_wherever_it_lies_is_not_reachable() {
+        for (damaged, broken) in [(vec![0, 1, 2], false), (vec![0, 1], true)] {
+            let mut history = ready();
+            history.damaged(damaged).consumes(B).after_ms(1100).looks();
+            if broken { history.breaks(10) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
     fn who_waits_at_a_node_that_is_being_stopped_is_to_go_elsewhere() {
         for (leaving, broken) in [(0, false), (1, true)] {
             let mut history = ready();

@@ -3,9 +3,10 @@
 use gaggle_wire::{Attempt, Request, Response, SendException, SettingsChange};
 
 use super::support::{
-    MS, SECOND, create, delete, drained, formed, labels, name, one_partition, received, send, sent,
+    MS, SECOND, create, delete, drained, formed, formed_with_room, labels, name, one_partition,
+    received, send, sent,
 };
-use crate::options::place;
+use crate::options::{Options, place};
 
 fn what_is_sent_again_is_stored_once_and_what_is_deleted_is_gone() {
     let mut world = formed(3, 31);
@@ -95,8 +96,29 @@ fn a_queue_that_is_made_again_is_another_queue() {
     assert_eq!([0, 1, 2].map(|at| world.stored(at)), [0; 3]);
 }
 
+fn what_was_deleted_before_a_node_joined_is_gone_for_who_sends_it_again_after() {
+    for seed in 60..72 {
+        let mut world = formed_with_room(Options::calm(5, seed), 4);
+        let [replicas, confirms, at_least] = [Some(1); 3];
+        let change = SettingsChange { replicas, confirms, at_least, ..one_partition() };
+        let queue = create(&mut world, change);
+        let one = labels(&world, 7, 1, 1);
+        sent(&mut world, 0, &queue, &one);
+        let came = received(&mut world, 0, 1000);
+        delete(&mut world, 0, vec![came[0].receipt.clone()]);
+        world.start(4);
+        assert!(world.run_until(30 * SECOND, |world| world.is_whole(5)));
+        for node in 0..5 {
+            let again = world.call(node, send(&queue, &one, Attempt::Again));
+            let Response::Sent(batch) = again else { panic!("{again:?}") };
+            assert_eq!(batch.exceptions, [(0, SendException::Gone)], "P11: {node}, seed {seed}");
+        }
+    }
+}
+
 scenarios![
     what_is_sent_again_is_stored_once_and_what_is_deleted_is_gone,
+    what_was_deleted_before_a_node_joined_is_gone_for_who_sends_it_again_after,
     a_delete_at_a_node_that_is_cut_from_the_custodian_reaches_it_through_a_third,
     a_purge_takes_what_was_accepted_before_and_nothing_after,
     a_queue_that_is_made_again_is_another_queue,

@@ -19,6 +19,11 @@ pub(super) fn formed(nodes: usize, seed: u64) -> World {
 
 pub(super) fn formed_of(options: Options) -> World {
     let nodes = options.nodes;
+    formed_with_room(options, nodes)
+}
+
+/// So many nodes have come together, of those that there is room for.
+pub(super) fn formed_with_room(options: Options, nodes: usize) -> World {
     let mut world = World::new(options, detail());
     world.form(nodes);
     world

@@ -5,6 +5,7 @@ mod faults;
 mod hostile;
 mod passing;
 mod repair;
+mod sessions;
 
 use std::collections::BTreeSet;
 
