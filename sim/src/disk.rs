@@ -26,6 +26,8 @@ pub(crate) struct Disk {
     running: Option<(Vec<Write>, Vec<Effect>)>,
     /// Messages that cannot be read back.
     damaged: BTreeSet<Vec<u8>>,
+    /// A copy of what was durable once, and what of it could not be read back then.
+    kept: Option<(Rows, BTreeSet<Vec<u8>>)>,
     /// What it lies on, if not on itself alone.
     medium: Option<Box<dyn Medium>>,
 }
@@ -105,9 +107,36 @@ impl Disk {
         self.live = self.durable.clone();
     }
 
-    /// All is lost.
+    /// A copy is taken of what is durable, unless that is nothing.
+    pub(crate) fn keep(&mut self) {
+        if !self.durable.is_empty() {
+            self.kept = Some((self.durable.clone(), self.damaged.clone()));
+        }
+    }
+
+    /// Whether a copy was taken.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Whether there is this message in the copy.
+    pub(crate) fn has_kept(&self, key: MessageKey) -> bool {
+        self.kept.as_ref().is_some_and(|(rows, _)| rows.contains_key(&key.encode()))
+    }
+
+    /// The copy takes the place of what is durable; nobody runs on it.
+    pub(crate) fn put_back(&mut self) {
+        let Some((rows, damaged)) = self.kept.clone() else { return };
+        if let Some(medium) = &mut self.medium {
+            medium.commit(&medium::replacing(&rows));
+        }
+        (self.durable, self.damaged) = (rows, damaged);
+        self.live = self.durable.clone();
+    }
+
+    /// All is lost, but for a copy.
     pub(crate) fn wipe(&mut self) {
-        *self = Self { medium: self.medium.take(), ..Self::default() };
+        *self = Self { medium: self.medium.take(), kept: self.kept.take(), ..Self::default() };
         if let Some(medium) = &mut self.medium {
             medium.wipe();
         }

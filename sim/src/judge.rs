@@ -105,6 +105,18 @@ impl Judge {
         self.oracle.disk_lost(now, at, look);
     }
 
+    /// The disk of a node is about to be put back to a state in which it has these messages.
+    pub(crate) fn disk_put_back(
+        &mut self,
+        now: u64,
+        at: usize,
+        there: (&dyn Fn(MessageKey) -> bool, Look<'_>),
+    ) {
+        self.weather.disturb();
+        self.truth.disk_lost(at);
+        self.oracle.disk_put_back(now, at, there);
+    }
+
     /// A node finds that its copy is damaged, and with it goes what it knew of its deliveries.
     pub(crate) fn copy_lost(&mut self, at: usize, key: MessageKey) {
         self.weather.disturb();

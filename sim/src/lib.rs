@@ -31,6 +31,7 @@ pub mod oracle;
 pub mod plan;
 pub mod planted;
 mod process;
+mod putting_back;
 pub mod promises;
 pub mod report;
 pub mod scenarios;

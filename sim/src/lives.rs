@@ -143,7 +143,7 @@ impl World {
         let seen = |subject: &Subject| look(*now, (&processes[..], &*network), subject);
         judge.disk_lost(*now, at, &seen);
         self.processes[at].disk.wipe();
-        self.processes[at].wiped = true;
+        (self.processes[at].wiped, self.processes[at].put_back) = (true, false);
     }
 
     /// Rows of messages vanish from a disk, be its node up: those at these places.

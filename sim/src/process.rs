@@ -23,6 +23,8 @@ pub(crate) struct Process {
     pub(crate) commit_began: u64,
     /// Whether its disk was lost before this run.
     pub(crate) wiped: bool,
+    /// Whether its disk was put back to an earlier state, and nobody has told it yet.
+    pub(crate) put_back: bool,
     /// Whom it wants to be connected to.
     pub(crate) wishes: BTreeSet<usize>,
     /// Whom it is dialling.
@@ -67,6 +69,7 @@ impl Process {
             illness: Illness::default(),
             commit_began: 0,
             wiped: false,
+            put_back: false,
             wishes: BTreeSet::new(),
             dialling: BTreeSet::new(),
             dialled: BTreeMap::new(),

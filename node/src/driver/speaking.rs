@@ -70,7 +70,7 @@ impl Life {
     pub(super) fn voice(&mut self, Wanted { word, contents }: Wanted<Word>) {
         let missed = match &word {
             Word::Answer { reply, .. } => Some(*reply),
-            Word::Envelope { .. } | Word::Load { .. } | Word::Drained => None,
+            Word::Envelope { .. } | Word::Load { .. } | Word::Drained | Word::Renewed => None,
         };
         let (complete, lost) = word.complete(contents);
         self.lost.extend(lost.into_iter().map(|key| (key, missed)));
@@ -85,6 +85,7 @@ impl Life {
                 self.parts.threads.load(load, scan);
             }
             Complete::Whole(Word::Drained, _) => self.drained = true,
+            Complete::Whole(Word::Renewed, _) => self.renewed = true,
             Complete::Broken(link) => self.voices.give_up_link(link),
         }
     }

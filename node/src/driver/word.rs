@@ -38,6 +38,8 @@ pub(crate) enum Word {
     },
     /// To whoever stops the node.
     Drained,
+    /// To whoever opens the node anew.
+    Renewed,
 }
 
 /// A stream on which words keep their order.
@@ -66,7 +68,7 @@ impl Word {
                 deliveries.iter().map(delivery_message).collect()
             }
             Self::Envelope { envelope, .. } => envelope.messages(),
-            Self::Answer { .. } | Self::Load { .. } | Self::Drained => Vec::new(),
+            Self::Answer { .. } | Self::Load { .. } | Self::Drained | Self::Renewed => Vec::new(),
         }
     }
 
@@ -75,7 +77,7 @@ impl Word {
         match self {
             Self::Answer { reply, .. } => Some(Path::Answers(reply.client, reply.stream)),
             Self::Envelope { link, envelope } => Some(Path::Link(*link, envelope.lane())),
-            Self::Load { .. } | Self::Drained => None,
+            Self::Load { .. } | Self::Drained | Self::Renewed => None,
         }
     }
 
@@ -111,7 +113,7 @@ impl Word {
                 None
             }
             Self::Envelope { link, .. } => Some(*link),
-            Self::Answer { .. } | Self::Load { .. } | Self::Drained => None,
+            Self::Answer { .. } | Self::Load { .. } | Self::Drained | Self::Renewed => None,
         };
         match left_out {
             None => (Complete::Whole(self, here), lost),

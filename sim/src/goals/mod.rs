@@ -70,11 +70,13 @@ pub enum Goal {
     CommitFailed,
     /// A commit finds no room.
     DiskFull,
+    /// A node is told that its disk was put back to an earlier state.
+    PutBackNoticed,
 }
 
 impl Goal {
     /// All, with what they are called.
-    pub const ALL: [(Self, &'static str); 25] = [
+    pub const ALL: [(Self, &'static str); 26] = [
         (Self::Takeover, "takeover"),
         (Self::YieldToReturned, "yield to a returned host"),
         (Self::HandedOver, "custody handed over"),
@@ -100,6 +102,7 @@ impl Goal {
         (Self::RotRefilled, "damaged copy replaced"),
         (Self::CommitFailed, "commit failed"),
         (Self::DiskFull, "disk full"),
+        (Self::PutBackNoticed, "restored disk noticed"),
     ];
 }
 
@@ -130,6 +133,6 @@ mod tests {
     fn every_goal_is_in_the_table_once() {
         let all: BTreeSet<Goal> = Goal::ALL.iter().map(|(goal, _)| *goal).collect();
         assert_eq!(all.len(), Goal::ALL.len());
-        assert_eq!(all.last(), Some(&Goal::DiskFull), "the last one of the enum");
+        assert_eq!(all.last(), Some(&Goal::PutBackNoticed), "the last one of the enum");
     }
 }

@@ -41,6 +41,8 @@ pub struct Fate {
     /// Whether, after its deletion was confirmed, a disk was lost that may have had its tombstone,
     /// and nobody that is up has it.
     pub unburied: bool,
+    /// Who had it when its disk was put back to an earlier state.
+    pub put_back: BTreeSet<usize>,
     /// Who had its tombstone when its deletion was confirmed.
     pub buried_at: BTreeSet<usize>,
 }
@@ -81,6 +83,7 @@ impl Fate {
             taken: None,
             lost_by: BTreeSet::new(),
             unburied: false,
+            put_back: BTreeSet::new(),
             buried_at: BTreeSet::new(),
         }
     }

@@ -70,6 +70,11 @@ impl Draw {
             Class::Guests => self.guests(),
             Class::Renewals => self.renewals(),
             Class::Lone => self.lone(),
+            Class::PutBacks if self.plan.founders > 2 => {
+                let victim = self.node();
+                self.often((3000, 12_000), |draw, at| draw.put_back(victim, at));
+            }
+            Class::PutBacks => {}
             _ => unreachable!("it is drawn from the first generator"),
         }
     }
@@ -166,6 +171,15 @@ impl Draw {
         let down = self.short_or_long((20, 400), (800, 6000));
         self.add(at, Deed::Wipe { node });
         self.add(at + down, Deed::Start { node });
+    }
+
+    /// A disk is put back to when it was younger. That of one node only, as with lost ones.
+    fn put_back(&mut self, node: u64, at: u64) {
+        let later = self.short_or_long((0, 800), (800, 8000));
+        let down = self.short_or_long((20, 400), (800, 6000));
+        self.add(at, Deed::KeepDisk { node });
+        self.add(at + later, Deed::PutBack { node });
+        self.add(at + later + down, Deed::Start { node });
     }
 
     fn rot(&mut self, at: u64) {
