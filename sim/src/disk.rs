@@ -124,14 +124,16 @@ impl Disk {
         self.kept.as_ref().is_some_and(|(rows, _)| rows.contains_key(&key.encode()))
     }
 
-    /// The copy takes the place of what is durable; nobody runs on it.
-    pub(crate) fn put_back(&mut self) {
-        let Some((rows, damaged)) = self.kept.clone() else { return };
+    /// The copy takes the place of what is durable, and nobody runs on it; whether that is another.
+    pub(crate) fn put_back(&mut self) -> bool {
+        let Some((rows, damaged)) = self.kept.clone() else { return false };
+        let another = rows != self.durable;
         if let Some(medium) = &mut self.medium {
             medium.commit(&medium::replacing(&rows));
         }
         (self.durable, self.damaged) = (rows, damaged);
         self.live = self.durable.clone();
+        another
     }
 
     /// All is lost, but for a copy.
@@ -297,6 +299,25 @@ mod tests {
         assert!(!disk.start(), "one commit at a time");
         assert_eq!(disk.end(), [Effect::Drained]);
         assert_eq!(keys(&disk), [1]);
+    }
+
+    #[test]
+    fn a_disk_is_put_back_to_what_was_durable_when_a_copy_was_taken() {
+        let mut disk = Disk::default();
+        disk.keep();
+        assert!(!disk.is_kept(), "of nothing there is no copy");
+        for key in 1..=3 {
+            disk.write(put(key));
+            disk.start();
+            if key == 2 {
+                disk.keep();
+            }
+            disk.end();
+        }
+        disk.wipe();
+        assert!(disk.put_back());
+        assert_eq!(keys(&disk), [1]);
+        assert!(!disk.put_back(), "that is what it is now");
     }
 
     #[test]

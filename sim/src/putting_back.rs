@@ -39,8 +39,8 @@ impl World {
         let keeps = |key| processes[at].disk.has_kept(key);
         judge.disk_put_back(*now, at, (&keeps, &seen));
         let process = &mut self.processes[at];
-        process.disk.put_back();
-        (process.put_back, process.wiped) = (true, false);
+        process.put_back |= process.disk.put_back();
+        process.wiped = false;
     }
 
     /// A node was told of its disk and is a new host from now on.

@@ -41,6 +41,9 @@ pub struct Fate {
     /// Whether, after its deletion was confirmed, a disk was lost that may have had its tombstone,
     /// and nobody that is up has it.
     pub unburied: bool,
+    /// Whether, after its deletion was confirmed, a disk was put back that has it, and nobody could
+    /// tell that it was deleted.
+    pub revived: bool,
     /// Who had it when its disk was put back to an earlier state.
     pub put_back: BTreeSet<usize>,
     /// Who had its tombstone when its deletion was confirmed.
@@ -83,6 +86,7 @@ impl Fate {
             taken: None,
             lost_by: BTreeSet::new(),
             unburied: false,
+            revived: false,
             put_back: BTreeSet::new(),
             buried_at: BTreeSet::new(),
         }

@@ -4,8 +4,8 @@
 //! promised of hosts that keep their disks it has lost all, but for what only it should have. What
 //! was deleted must not come from it all the same, as soon as somebody has noticed. So the rest is
 //! excused only if nobody could: what was deleted and lies there may come, and what others counted
-//! on there may be lost. In a queue that is content with one copy a tombstone may have been there
-//! alone.
+//! on there may be lost. In a queue that is content with one copy, what no other host has may be
+//! what it confirmed, so there what was deleted may come in any case.
 
 use gaggle_core::ledger::MessageKey;
 
@@ -29,7 +29,9 @@ impl Oracle {
             let alone = settings.is_some_and(|settings| settings.replicas == 1);
             let lone = settings.is_some_and(|settings| settings.at_least == 1);
             let witness = look(&fate.subject(*name));
-            let stays = alone && keeps(row(name, fate));
+            let kept = keeps(row(name, fate));
+            let stays = alone && kept;
+            fate.revived |= lone && kept && fate.deleted.is_some();
             fate.put_back_at(at, witness, (stays, lone));
         }
     }
@@ -38,7 +40,7 @@ impl Oracle {
     pub(crate) fn unnoticed(&mut self, at: usize, keeps: Keeps<'_>) {
         for (name, fate) in &mut self.fates {
             let kept = keeps(row(name, fate));
-            fate.unburied |= kept && fate.deleted.is_some();
+            fate.revived |= kept && fate.deleted.is_some();
             fate.excused |= !kept && fate.put_back.contains(&at);
         }
     }

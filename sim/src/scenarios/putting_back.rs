@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use gaggle_core::envelope::Envelope;
-use gaggle_core::event::Event;
 use gaggle_wire::{DeliveryLabel, QueueDescription, Receipt};
 
 use super::support::{
@@ -12,22 +10,10 @@ use super::support::{
 use crate::World;
 use crate::options::Options;
 use crate::planted::border::Border;
+use crate::planted::memory::PUT_BACK_UNNOTICED;
 
 const COUNT: usize = 50;
 const RESEND_WINDOW: u64 = 5 * SECOND;
-
-/// Nobody notices: whatever a node says of its disk, it is believed.
-const UNNOTICED: Border = Border {
-    hears: |event| match event {
-        Event::LinkUp { link, mut hello } => {
-            hello.commits = u64::MAX;
-            vec![Event::LinkUp { link, hello }]
-        }
-        Event::Envelope { envelope: Envelope::PutBack, .. } => Vec::new(),
-        other => vec![other],
-    },
-    ..Border::HONEST
-};
 
 /// Three nodes that all hold some messages, known to all to be confirmed.
 fn all_hold(seed: u64) -> (World, QueueDescription) {
@@ -85,7 +71,7 @@ fn what_was_deleted_and_forgotten_by_all_does_not_come_from_a_disk_that_is_put_b
 }
 
 fn what_was_deleted_comes_from_a_disk_that_is_put_back_if_nobody_notices() {
-    let came = (0..3).map(|victim| deleted_and_put_back(901, victim, Some(&UNNOTICED)).len());
+    let came = (0..3).map(|victim| deleted_and_put_back(901, victim, Some(&PUT_BACK_UNNOTICED)).len());
     assert!(came.sum::<usize>() >= COUNT, "or the scenario before this one says nothing");
 }
 
