@@ -32,8 +32,7 @@ impl Node {
             return;
         }
         if self.sessions.disks.is_outdated(hello) {
-            self.disk_put_back(peer);
-            effects.send(link, Envelope::PutBack);
+            self.disk_put_back((peer, link), effects);
             return;
         }
         if self.sessions.has_parted(peer, hello.boot, hello.store) {

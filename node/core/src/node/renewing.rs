@@ -17,6 +17,7 @@ use rand::RngExt;
 use super::Node;
 use crate::effect::{Effect, Effects};
 use crate::envelope::Envelope;
+use crate::event::LinkId;
 use crate::ledger::key::{disks, meta};
 use crate::ledger::{Key, Write, record};
 
@@ -47,16 +48,18 @@ impl Node {
     pub(super) fn commits_told(&mut self, peer: NodeId, envelope: &Envelope, effects: &mut Effects) {
         let Some(told) = envelope.commits() else { return };
         let went_back = !self.sessions.disks.told(peer, told);
-        if went_back && matches!(envelope, Envelope::Clock { .. }) {
-            self.disk_put_back(peer);
-            self.say(peer, Envelope::PutBack, effects);
+        if let (true, Envelope::Clock { .. }) = (went_back, envelope)
+            && let Some(session) = self.sessions.with(peer)
+        {
+            self.disk_put_back((peer, session.link), effects);
         }
     }
 
-    /// The disk of another node was put back to an earlier state.
-    pub(super) fn disk_put_back(&mut self, peer: NodeId) {
+    /// The disk of another node was put back to an earlier state: it is told so at once.
+    pub(super) fn disk_put_back(&mut self, (peer, link): (NodeId, LinkId), effects: &mut Effects) {
         self.count("disks_put_back");
         self.forget_disk(peer);
+        effects.send_now(link, Envelope::PutBack);
     }
 
     /// Another node has nothing of what it was known to have.

@@ -48,7 +48,7 @@ fn clock(commits: u64) -> Envelope {
 
 fn said(effects: &[Effect]) -> Vec<&Envelope> {
     let said = effects.iter().filter_map(|effect| match effect {
-        Effect::Send { envelope, .. } => Some(envelope),
+        Effect::Send { envelope, .. } | Effect::SendNow { envelope, .. } => Some(envelope),
         _ => None,
     });
     said.collect()
@@ -59,7 +59,7 @@ fn is_begun(effects: &[Effect]) -> bool {
 }
 
 fn is_noticed(effects: &[Effect], link: u64) -> bool {
-    let says = Effect::Send { link: LinkId(link), envelope: Envelope::PutBack };
+    let says = Effect::SendNow { link: LinkId(link), envelope: Envelope::PutBack };
     effects == [says]
 }
 
