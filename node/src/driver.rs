@@ -149,7 +149,7 @@ impl Driver {
                 }
                 End::Abandoned => return Ok(close(life).await?),
                 End::Renewed => {
-                    tracing::warn!("the disk was put back to an earlier state; the node goes on as a new host");
+                    tracing::warn!("the disk was put back to an earlier state: a new host begins");
                     dials.set(Vec::new());
                     life.voices.close_all(Close::StoreFailed);
                     close(life).await?;

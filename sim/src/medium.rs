@@ -84,7 +84,8 @@ pub(crate) fn die(
 pub(crate) fn replacing(rows: &Rows) -> Vec<Write> {
     let row = |(key, value): (&Vec<u8>, &Vec<u8>)| match MessageKey::parse(key) {
         Some(key) => {
-            let record = MessageRecord::decode(&key, value).expect("what is damaged is the content");
+            let record =
+                MessageRecord::decode(&key, value).expect("what is damaged is the content");
             Write::PutMessage { key, header: value.clone(), label: record.label }
         }
         None => Write::Put { key: key.clone(), value: value.clone() },

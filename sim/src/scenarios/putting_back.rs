@@ -71,7 +71,8 @@ fn what_was_deleted_and_forgotten_by_all_does_not_come_from_a_disk_that_is_put_b
 }
 
 fn what_was_deleted_comes_from_a_disk_that_is_put_back_if_nobody_notices() {
-    let came = (0..3).map(|victim| deleted_and_put_back(901, victim, Some(&PUT_BACK_UNNOTICED)).len());
+    let came =
+        (0..3).map(|victim| deleted_and_put_back(901, victim, Some(&PUT_BACK_UNNOTICED)).len());
     assert!(came.sum::<usize>() >= COUNT, "or the scenario before this one says nothing");
 }
 

@@ -45,7 +45,12 @@ impl Node {
 
     /// Another node tells how far its disk has come. One that was put back with all that ran on it,
     /// as a virtual machine can be, is the same process as before, and gives itself away here.
-    pub(super) fn commits_told(&mut self, peer: NodeId, envelope: &Envelope, effects: &mut Effects) {
+    pub(super) fn commits_told(
+        &mut self,
+        peer: NodeId,
+        envelope: &Envelope,
+        effects: &mut Effects,
+    ) {
         let Some(told) = envelope.commits() else { return };
         let went_back = !self.sessions.disks.told(peer, told);
         if let (true, Envelope::Clock { .. }) = (went_back, envelope)

@@ -206,7 +206,9 @@ impl Node {
                 let new = NewTombstones { id, holders, messages, stamps, leases, known };
                 self.tombstones_came(now, peer, (batch, new), effects);
             }
-            Envelope::Buried { batch, older, .. } => self.buried(now, peer, (batch, &older), effects),
+            Envelope::Buried { batch, older, .. } => {
+                self.buried(now, peer, (batch, &older), effects);
+            }
             Envelope::BuriedAt { batches, .. } => self.buried_at(now, peer, &batches, effects),
             Envelope::Leases { .. }
             | Envelope::Want { .. }

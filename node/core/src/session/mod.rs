@@ -86,11 +86,7 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    pub(crate) fn new(
-        me: NodeId,
-        awaited: impl IntoIterator<Item = NodeId>,
-        disks: Disks,
-    ) -> Self {
+    pub(crate) fn new(me: NodeId, awaited: impl IntoIterator<Item = NodeId>, disks: Disks) -> Self {
         Self {
             me,
             sessions: BTreeMap::new(),
