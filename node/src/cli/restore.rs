@@ -16,6 +16,7 @@ use crate::store::StoreError;
 /// hands out nothing that no other host has. It takes the settings of `gaggle serve`, of which
 /// `data` and the certificates matter.
 #[derive(clap::Args, Debug)]
+#[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     node: serve::Args,
