@@ -1,7 +1,5 @@
 //! Disks that are put back to an earlier state: the others notice, and nothing wrong comes of them.
 
-use std::collections::BTreeSet;
-
 use gaggle_wire::{DeliveryLabel, QueueDescription, Receipt};
 
 use super::support::{
@@ -76,18 +74,6 @@ fn what_was_deleted_comes_from_a_disk_that_is_put_back_if_nobody_notices() {
     assert!(came.sum::<usize>() >= COUNT, "or the scenario before this one says nothing");
 }
 
-fn what_was_deleted_a_moment_ago_does_not_come_from_a_disk_that_is_put_back() {
-    for victim in 0..3 {
-        let (mut world, _) = all_hold(902);
-        world.keep_disk(victim);
-        let came = received(&mut world, 0, 1000);
-        delete(&mut world, 0, receipts(&came));
-        put_back(&mut world, victim);
-        assert_eq!(drained(&mut world, victim), [0; 0], "P4");
-        assert!(world.run_until(60 * SECOND, forgotten), "L5");
-    }
-}
-
 fn what_a_disk_that_is_put_back_has_lost_is_made_up_and_what_it_has_is_confirmed_by_others() {
     for victim in 0..3 {
         let (mut world, queue) = all_hold(903);
@@ -125,38 +111,9 @@ fn a_disk_is_noticed_each_time_that_it_is_put_back_and_by_those_who_were_restart
     }
 }
 
-fn no_receipt_of_a_disk_that_is_put_back_names_a_delivery_that_it_made_before() {
-    let (mut world, queue) = all_hold(905);
-    let mut named = BTreeSet::new();
-    let mut note = |came: Vec<DeliveryLabel>| {
-        for DeliveryLabel { receipt, .. } in came {
-            let Receipt { stamp, custodian, boot, delivery, .. } = receipt;
-            assert!(named.insert((stamp, custodian, boot, delivery)), "P3");
-        }
-    };
-    (0..3).for_each(|at| world.keep_disk(at));
-    for victim in 0..3 {
-        // Once more as the run that would follow the copy.
-        world.crash(victim);
-        world.start(victim);
-        assert!(world.run_until(30 * SECOND, |world| world.is_whole(3)));
-        world.run(40 * SECOND);
-        let came = received(&mut world, victim, 1000);
-        assert_eq!(came.len(), COUNT);
-        note(came);
-        put_back(&mut world, victim);
-        world.run(40 * SECOND);
-        let came = received(&mut world, victim, 1000);
-        assert_eq!(came.len(), COUNT, "{queue:?}");
-        note(came);
-    }
-}
-
 scenarios![
     what_was_deleted_and_forgotten_by_all_does_not_come_from_a_disk_that_is_put_back,
     what_was_deleted_comes_from_a_disk_that_is_put_back_if_nobody_notices,
-    what_was_deleted_a_moment_ago_does_not_come_from_a_disk_that_is_put_back,
     what_a_disk_that_is_put_back_has_lost_is_made_up_and_what_it_has_is_confirmed_by_others,
     a_disk_is_noticed_each_time_that_it_is_put_back_and_by_those_who_were_restarted_since,
-    no_receipt_of_a_disk_that_is_put_back_names_a_delivery_that_it_made_before,
 ];
