@@ -60,6 +60,7 @@ impl World {
         }
         let node = Node::open(config, now, &mut rows.drain(..)).expect("its rows are its own");
         process.node = Some(node);
+        self.note_knowers(at);
         self.feed(at, Event::Started);
         self.start_measuring(at);
     }

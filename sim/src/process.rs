@@ -25,6 +25,8 @@ pub(crate) struct Process {
     pub(crate) wiped: bool,
     /// Whether its disk was put back to an earlier state, and nobody has told it yet.
     pub(crate) put_back: bool,
+    /// Who knew that when it was started, in which life.
+    pub(crate) known_by: BTreeSet<(usize, u64)>,
     /// Whom it wants to be connected to.
     pub(crate) wishes: BTreeSet<usize>,
     /// Whom it is dialling.
@@ -70,6 +72,7 @@ impl Process {
             commit_began: 0,
             wiped: false,
             put_back: false,
+            known_by: BTreeSet::new(),
             wishes: BTreeSet::new(),
             dialling: BTreeSet::new(),
             dialled: BTreeMap::new(),

@@ -13,6 +13,7 @@ use crate::disk::LastCommit;
 use crate::goals::Goal;
 use crate::judge::Subject;
 use crate::options::node_id;
+use crate::process::Process;
 use crate::promises::Violation;
 use crate::witness::look;
 use crate::world::World;
@@ -54,21 +55,29 @@ impl World {
         self.start_soon(at);
     }
 
+    /// A node is opened: who knows that its disk was put back.
+    pub(crate) fn note_knowers(&mut self, at: usize) {
+        let Some(node) = &self.processes[at].node else { return };
+        let hello = node.hello();
+        let knows = |(other, process): (usize, &Process)| {
+            let knows = process.node.as_ref().is_some_and(|node| node.knows_put_back(&hello));
+            knows.then_some((other, process.life))
+        };
+        let known_by = self.processes.iter().enumerate().filter_map(knows).collect();
+        self.processes[at].known_by = known_by;
+    }
+
     /// Whether a node serves on a disk that was put back. It must not as long as somebody whom it
     /// reaches knows better.
     pub(crate) fn watch_put_back(&mut self, at: usize) {
         if !self.processes[at].put_back || !self.is_ready(at) {
             return;
         }
-        let Some(node) = &self.processes[at].node else { return };
-        let hello = node.hello();
-        let knows = |other: &usize| {
-            let process = &self.processes[*other];
-            let knows = process.node.as_ref().is_some_and(|node| node.knows_put_back(&hello));
-            knows && self.network.is_met(*other, at)
+        let knows = |(other, life): &&(usize, u64)| {
+            self.processes[*other].life == *life && self.network.is_met(*other, at)
         };
-        if let Some(other) = (0..self.processes.len()).find(knows) {
-            let (by, other) = (node_id(at), node_id(other));
+        if let Some((other, _)) = self.processes[at].known_by.iter().find(knows) {
+            let (by, other) = (node_id(at), node_id(*other));
             let text = format!("the disk of {by} was put back, {other} knows, and {by} serves");
             self.judge.violations.push(Violation { promise: 4, text });
             return;

@@ -54,7 +54,11 @@ impl Draw {
                 let victim = self.node();
                 self.often((3000, 12_000), |draw, at| draw.wipe(victim, at));
             }
-            Class::Wipes => {}
+            Class::PutBacks if self.plan.founders > 2 => {
+                let victim = self.node();
+                self.often((3000, 12_000), |draw, at| draw.put_back(victim, at));
+            }
+            Class::Wipes | Class::PutBacks => {}
             Class::Rot => self.often((500, 8000), Self::rot),
             Class::FailedCommits => self.often((100, 4000), |draw, at| {
                 let node = draw.node();
@@ -70,11 +74,6 @@ impl Draw {
             Class::Guests => self.guests(),
             Class::Renewals => self.renewals(),
             Class::Lone => self.lone(),
-            Class::PutBacks if self.plan.founders > 2 => {
-                let victim = self.node();
-                self.often((3000, 12_000), |draw, at| draw.put_back(victim, at));
-            }
-            Class::PutBacks => {}
             _ => unreachable!("it is drawn from the first generator"),
         }
     }

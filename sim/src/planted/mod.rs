@@ -134,7 +134,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "put-back-unnoticed",
         breaks: &["P4"],
-        shows: &["P1", "P3", "L5"],
+        shows: &["L1", "L5"],
         plot: Plot::Border(&memory::PUT_BACK_UNNOTICED),
     },
     Bug {
