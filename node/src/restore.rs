@@ -1,8 +1,8 @@
 //! A store that was put back from a copy: its node is made a new host before it is started.
 //!
-//! The others notice it by themselves when such a node starts, but for what was done in the last
-//! moment before the copy was taken, and only those who have met it since. Who announces it need not
-//! rely on that. What this file does not do: what makes a new host is in the core.
+//! The others notice it by themselves when such a node starts, as far as one of them that has met
+//! it since is there. Who announces it need not rely on that. What this file does not do: what
+//! makes a new host is in the core.
 
 use std::path::PathBuf;
 

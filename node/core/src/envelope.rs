@@ -350,8 +350,8 @@ pub enum Envelope {
     },
     /// The receiver's yield is undone: it hands out again what the sender precedes it on.
     HandOver,
-    /// The receiver's disk was put back to an earlier state: it had told the sender of more commits,
-    /// or of another name.
+    /// The receiver's disk was put back to an earlier state: the sender knows it with more
+    /// commits, or by a later name.
     PutBack,
 }
 

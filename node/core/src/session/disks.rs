@@ -2,8 +2,8 @@
 //!
 //! A node's store has a name of its own and counts its commits. It says both when it is met, and
 //! how far it is with all that others build upon. So a disk that was put back to an earlier state
-//! gives itself away: it has a name that it had laid down, or it is opened at a lower number than it
-//! had told. What such a disk holds is no evidence of anything any more.
+//! gives itself away: it has a name that it had laid down, or it is opened at a lower number than
+//! it had told. What such a disk holds is no evidence of anything any more.
 //!
 //! Invariant: a number that is remembered here was durable at its node when it was told. What this
 //! file does not do: what follows from it is in [`crate::Node`].
