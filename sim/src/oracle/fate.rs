@@ -46,7 +46,7 @@ pub struct Fate {
     pub revived: bool,
     /// Who had it when its disk was put back to an earlier state.
     pub put_back: BTreeSet<usize>,
-    /// Who had its tombstone when its deletion was confirmed.
+    /// Who had its tombstone when its deletion was confirmed, and has kept its disk since.
     pub buried_at: BTreeSet<usize>,
 }
 
@@ -96,6 +96,7 @@ impl Fate {
     pub(super) fn lost_at(&mut self, at: usize, mut witness: Witness) {
         self.lost_copy(at, &witness);
         witness.buriers.remove(&at);
+        self.buried_at.remove(&at);
         self.unburied |= self.deleted.is_some() && witness.buriers.is_empty();
     }
 

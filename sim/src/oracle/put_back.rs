@@ -58,6 +58,7 @@ impl Fate {
             self.lost_copy(at, &witness);
         }
         witness.buriers.remove(&at);
+        self.buried_at.remove(&at);
         self.unburied |= lone && self.deleted.is_some() && witness.buriers.is_empty();
     }
 }

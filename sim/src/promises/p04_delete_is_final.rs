@@ -182,6 +182,20 @@ mod tests {
     }
 
     #[test]
+    fn in_a_storm_who_has_lost_its_disk_since_has_not_known_all_along() {
+        for (lost, broken) in [(false, true), (true, false)] {
+            let mut history = History::fair();
+            history.buried([2]).near([0, 2]);
+            deleted(&mut history, 3000);
+            if lost {
+                history.loses_disk(2);
+            }
+            history.disturbed().restarts().delivers(B, 1);
+            if broken { history.breaks(4) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
     fn in_a_storm_who_has_the_tombstone_itself_is_bound_at_once() {
         let mut history = History::fair();
         history.buried([0]).near([0]);
