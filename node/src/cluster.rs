@@ -220,6 +220,12 @@ impl Cluster {
         self.nodes[index].start(&self.plan.executable, &config)
     }
 
+    /// The directory of the store of a node.
+    #[must_use]
+    pub fn data(&self, index: usize) -> &Path {
+        &self.nodes[index].settings.data
+    }
+
     /// Whether the process of a node is there.
     pub fn is_running(&mut self, index: usize) -> bool {
         self.nodes[index].is_running()

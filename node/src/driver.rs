@@ -148,6 +148,13 @@ impl Driver {
                     return Err(DriveError::NameTaken { node: self.config.node, by });
                 }
                 End::Abandoned => return Ok(close(life).await?),
+                End::Renewed => {
+                    tracing::warn!("the disk was put back to an earlier state: a new host begins");
+                    dials.set(Vec::new());
+                    life.voices.close_all(Close::StoreFailed);
+                    close(life).await?;
+                    false
+                }
                 End::Failed(error) => {
                     if !error.is_full() {
                         failures = if start.elapsed() > STABLE { 1 } else { failures + 1 };

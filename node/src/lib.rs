@@ -20,6 +20,7 @@ mod entropy;
 pub mod load;
 pub mod net;
 pub mod profile;
+pub mod restore;
 pub mod server;
 mod shutdown;
 pub mod store;

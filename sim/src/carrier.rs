@@ -45,6 +45,7 @@ impl World {
                 self.at(done, Happening::Event { at, life, event });
             }
             Effect::Drained => self.drained(at),
+            Effect::Renewed => self.renewed(at),
             Effect::Stop(why) => panic!("node {} has to end: {why:?}", at + 1),
             Effect::Write(_) => unreachable!("a change is no word"),
         }

@@ -27,6 +27,8 @@ impl World {
                 }
                 self.wipe(at(node));
             }
+            Deed::KeepDisk { node } => self.keep_disk(at(node)),
+            Deed::PutBack { node } => self.put_back(at(node)),
             Deed::Rot { node, of_thousand } => self.rot(at(node), of_thousand),
             Deed::FailCommit { node } => self.fail_commit(at(node)),
             Deed::FillDisk { node } => self.fill_disk(at(node)),

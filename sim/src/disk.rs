@@ -26,6 +26,8 @@ pub(crate) struct Disk {
     running: Option<(Vec<Write>, Vec<Word>)>,
     /// Messages that cannot be read back.
     damaged: BTreeSet<Vec<u8>>,
+    /// A copy of what was durable once, and what of it could not be read back then.
+    kept: Option<(Rows, BTreeSet<Vec<u8>>)>,
     /// What it lies on, if not on itself alone.
     medium: Option<Box<dyn Medium>>,
 }
@@ -105,9 +107,38 @@ impl Disk {
         self.live = self.durable.clone();
     }
 
-    /// All is lost.
+    /// A copy is taken of what is durable, unless that is nothing.
+    pub(crate) fn keep(&mut self) {
+        if !self.durable.is_empty() {
+            self.kept = Some((self.durable.clone(), self.damaged.clone()));
+        }
+    }
+
+    /// Whether a copy was taken.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Whether there is this message in the copy.
+    pub(crate) fn has_kept(&self, key: MessageKey) -> bool {
+        self.kept.as_ref().is_some_and(|(rows, _)| rows.contains_key(&key.encode()))
+    }
+
+    /// The copy takes the place of what is durable, and nobody runs on it; whether that is another.
+    pub(crate) fn put_back(&mut self) -> bool {
+        let Some((rows, damaged)) = self.kept.clone() else { return false };
+        let another = rows != self.durable;
+        if let Some(medium) = &mut self.medium {
+            medium.commit(&medium::replacing(&rows));
+        }
+        (self.durable, self.damaged) = (rows, damaged);
+        self.live = self.durable.clone();
+        another
+    }
+
+    /// All is lost, but for a copy.
     pub(crate) fn wipe(&mut self) {
-        *self = Self { medium: self.medium.take(), ..Self::default() };
+        *self = Self { medium: self.medium.take(), kept: self.kept.take(), ..Self::default() };
         if let Some(medium) = &mut self.medium {
             medium.wipe();
         }
@@ -271,6 +302,25 @@ mod tests {
         assert!(!disk.start(), "one commit at a time");
         assert_eq!(disk.end(), [(Effect::Drained, 7)]);
         assert_eq!(keys(&disk), [1]);
+    }
+
+    #[test]
+    fn a_disk_is_put_back_to_what_was_durable_when_a_copy_was_taken() {
+        let mut disk = Disk::default();
+        disk.keep();
+        assert!(!disk.is_kept(), "of nothing there is no copy");
+        for key in 1..=3 {
+            disk.write(put(key));
+            disk.start();
+            if key == 2 {
+                disk.keep();
+            }
+            disk.end();
+        }
+        disk.wipe();
+        assert!(disk.put_back());
+        assert_eq!(keys(&disk), [1]);
+        assert!(!disk.put_back(), "that is what it is now");
     }
 
     #[test]

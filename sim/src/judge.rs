@@ -105,6 +105,18 @@ impl Judge {
         self.oracle.disk_lost(now, at, look);
     }
 
+    /// The disk of a node is about to be put back to a state in which it has these messages.
+    pub(crate) fn disk_put_back(
+        &mut self,
+        now: u64,
+        at: usize,
+        there: (&dyn Fn(MessageKey) -> bool, Look<'_>),
+    ) {
+        self.weather.disturb();
+        self.truth.disk_lost(at);
+        self.oracle.disk_put_back(now, at, there);
+    }
+
     /// Messages at a node are damaged.
     pub(crate) fn rots(&mut self, now: u64, at: usize, keys: &[MessageKey], look: Look<'_>) {
         self.weather.disturb();

@@ -32,6 +32,7 @@ pub mod plan;
 pub mod planted;
 mod process;
 pub mod promises;
+mod putting_back;
 pub mod report;
 pub mod scenarios;
 pub mod shrink;

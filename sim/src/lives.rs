@@ -60,6 +60,7 @@ impl World {
         }
         let node = Node::open(config, now, &mut rows.drain(..)).expect("its rows are its own");
         process.node = Some(node);
+        self.note_knowers(at);
         self.feed(at, Event::Started);
         self.start_measuring(at);
     }
@@ -143,7 +144,7 @@ impl World {
         let seen = |subject: &Subject| look(*now, (&processes[..], &*network), subject);
         judge.disk_lost(*now, at, &seen);
         self.processes[at].disk.wipe();
-        self.processes[at].wiped = true;
+        (self.processes[at].wiped, self.processes[at].put_back) = (true, false);
     }
 
     /// Rows of messages vanish from a disk, be its node up: those at these places.

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use gaggle_core::event::ScanEnd;
-use gaggle_core::ledger::{Row, Write};
+use gaggle_core::ledger::{MessageKey, MessageRecord, Row, Write};
 
 use crate::disk::LastCommit;
 use crate::world::World;
@@ -78,6 +78,20 @@ pub(crate) fn die(
     assert!(told == Told::Nothing, "P1: a commit that said it was done is not there");
     assert!(found == *before, "P1: a commit is there in part");
     LastCommit::Lost
+}
+
+/// The changes that make these rows all there are.
+pub(crate) fn replacing(rows: &Rows) -> Vec<Write> {
+    let row = |(key, value): (&Vec<u8>, &Vec<u8>)| match MessageKey::parse(key) {
+        Some(key) => {
+            let record =
+                MessageRecord::decode(&key, value).expect("what is damaged is the content");
+            Write::PutMessage { key, header: value.clone(), label: record.label }
+        }
+        None => Write::Put { key: key.clone(), value: value.clone() },
+    };
+    let all = Write::DeleteRange { from: Vec::new(), to: vec![u8::MAX] };
+    std::iter::once(all).chain(rows.iter().map(row)).collect()
 }
 
 /// What a medium reads, which must be what was committed.

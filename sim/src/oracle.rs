@@ -9,6 +9,7 @@
 
 mod facts;
 mod fate;
+mod put_back;
 mod streams;
 mod waits;
 

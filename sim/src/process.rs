@@ -23,6 +23,10 @@ pub(crate) struct Process {
     pub(crate) commit_began: u64,
     /// Whether its disk was lost before this run.
     pub(crate) wiped: bool,
+    /// Whether its disk was put back to an earlier state, and nobody has told it yet.
+    pub(crate) put_back: bool,
+    /// Who knew that when it was started, in which life.
+    pub(crate) known_by: BTreeSet<(usize, u64)>,
     /// Whom it wants to be connected to.
     pub(crate) wishes: BTreeSet<usize>,
     /// Whom it is dialling.
@@ -67,6 +71,8 @@ impl Process {
             illness: Illness::default(),
             commit_began: 0,
             wiped: false,
+            put_back: false,
+            known_by: BTreeSet::new(),
             wishes: BTreeSet::new(),
             dialling: BTreeSet::new(),
             dialled: BTreeMap::new(),

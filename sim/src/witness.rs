@@ -47,13 +47,13 @@ pub(crate) fn look(
         if node.is_some_and(|node| node.has_tombstone(queue, partition, id)) {
             witness.buriers.insert(at);
         }
-        let near = |custodian: usize| {
-            let hear = network.passes(at, custodian) && network.passes(custodian, at);
-            let awake = process.is_awake() && processes[custodian].is_awake();
-            awake && (at == custodian || hear && network.is_met(at, custodian))
-        };
         let Some(custodian) = subject.custodian.map(place) else { continue };
-        if near(custodian) {
+        if is_refused(process, &processes[custodian]) {
+            continue;
+        }
+        let hear = network.passes(at, custodian) && network.passes(custodian, at);
+        let awake = process.is_awake() && processes[custodian].is_awake();
+        if awake && (at == custodian || hear && network.is_met(at, custodian)) {
             witness.near.insert(at);
         }
         if let Some(since) = network.met_since(at, custodian) {
@@ -61,6 +61,15 @@ pub(crate) fn look(
         }
     }
     witness
+}
+
+/// Whether one of two begins no session with the other, because its disk was put back.
+fn is_refused(one: &Process, other: &Process) -> bool {
+    let knows = |one: &Process, other: &Process| match (&one.node, &other.node) {
+        (Some(one), Some(other)) => one.knows_put_back(&other.hello()),
+        _ => false,
+    };
+    knows(one, other) || knows(other, one)
 }
 
 impl World {

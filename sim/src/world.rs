@@ -317,6 +317,7 @@ impl World {
         }
         self.effects = effects;
         self.watch(at);
+        self.watch_put_back(at);
         if self.processes[at].disk.start() {
             self.commit_begins(at);
         }
@@ -353,7 +354,9 @@ impl World {
             | Effect::Links(_)
             | Effect::CloseLink(_)
             | Effect::Load { .. }
-            | Effect::Drained => {
+            | Effect::Drained
+            | Effect::Renewed => {
+                self.watch_copies(at, &effect);
                 self.watch_load(at, &effect);
                 self.watch_hand_outs(at, &effect);
                 self.expect_contents(at, &effect);

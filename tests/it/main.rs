@@ -15,6 +15,7 @@ mod disk;
 mod door;
 mod memory;
 mod operating;
+mod restored;
 mod serve_file;
 mod shell;
 mod status;

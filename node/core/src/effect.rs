@@ -74,6 +74,9 @@ pub enum Effect {
     },
     /// All is handed over: the node may be closed.
     Drained,
+    /// The node is another host from now on, after the writes before it: it is to be closed, and
+    /// opened anew.
+    Renewed,
     /// End the node at once and without a goodbye: nothing that it would still say is true.
     Stop(Stop),
 }
@@ -126,6 +129,11 @@ impl Effects {
 
     pub(crate) fn write(&mut self, write: Write) {
         self.0.push(Effect::Write(write));
+    }
+
+    /// A change that stands before all from here on.
+    pub(crate) fn write_before(&mut self, at: usize, write: Write) {
+        self.0.insert(at, Effect::Write(write));
     }
 
     pub(crate) fn send(&mut self, link: LinkId, envelope: Envelope) {

@@ -8,6 +8,9 @@
 //! Invariant: an envelope is handled only in the session in which it was sent. What this file
 //! does not do: it does not say when something is sent; see the rooms.
 
+mod hello;
+mod lease;
+
 use gaggle_wire::{
     Attempt, DeliveryLabel, Label, NodeReport, ProcessId, QueueCounts, QueueId, QueueName, Refusal,
     Stamp,
@@ -15,32 +18,13 @@ use gaggle_wire::{
 use gaggle_wire::{NodeId, Receipt};
 use serde::{Deserialize, Serialize};
 
+pub use hello::{PEER_VERSION, PeerHello};
+pub use lease::{DeliveryRef, Heard, LeaseChange, LeaseTold};
+
 pub use crate::custody::digest::Digest;
 use crate::ledger::MessageKey;
 use crate::ranges::Ranges;
 use crate::table::Entry;
-
-/// The version of the node protocol.
-pub const PEER_VERSION: u16 = 3;
-
-/// What each side says first on a new connection between nodes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PeerHello {
-    /// Its [`PEER_VERSION`].
-    pub version: u16,
-    /// Who it is; must be the node in its certificate.
-    pub node: NodeId,
-    /// Its run.
-    pub boot: u64,
-    /// Its disk.
-    pub store: u128,
-    /// Where peers reach it.
-    pub peer_address: std::net::SocketAddr,
-    /// Where clients reach it.
-    pub client_address: std::net::SocketAddr,
-    /// Its zone.
-    pub zone: String,
-}
 
 /// Which stream of the connection an envelope takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,6 +104,8 @@ pub enum Envelope {
         batch: u64,
         /// By position in the batch.
         exceptions: Vec<(u32, CopyException)>,
+        /// With how many commits, as in the hello.
+        commits: u64,
     },
     /// A host failed in mid-send: the messages of this batch have more holders now.
     Relist {
@@ -144,6 +130,8 @@ pub enum Envelope {
         batch: u64,
         /// Of the `Relist`.
         version: u32,
+        /// With how many commits, as in the hello.
+        commits: u64,
     },
     /// These messages are known to be at enough hosts.
     Settled {
@@ -213,11 +201,15 @@ pub enum Envelope {
         /// Those, by position of their stamp, that are in flight by a later delivery than the one
         /// that deleted them.
         older: Vec<u32>,
+        /// With how many commits, as in the hello.
+        commits: u64,
     },
     /// These batches of tombstones from the sender are now known to be at these nodes.
     BuriedAt {
         /// By batch of `Tombstones`.
         batches: Vec<(u64, Vec<NodeId>)>,
+        /// How many commits the sender has, as in the hello.
+        commits: u64,
     },
     /// Deliveries that run for some time, so that another custodian would honour them.
     Leases {
@@ -323,6 +315,8 @@ pub enum Envelope {
         wall: u64,
         /// How much of that its own wall clock does not say, because it is wrong.
         correction: i64,
+        /// How many commits the sender has, as in the hello.
+        commits: u64,
     },
     /// The sender should have these and has lost its copies. Answered by `Inventory` with those
     /// that the receiver can read, and by `MakeUp`.
@@ -356,6 +350,9 @@ pub enum Envelope {
     },
     /// The receiver's yield is undone: it hands out again what the sender precedes it on.
     HandOver,
+    /// The receiver's disk was put back to an earlier state: the sender knows it with more
+    /// commits, or by a later name.
+    PutBack,
 }
 
 /// A message that a host lacks.
@@ -393,34 +390,6 @@ pub struct PartitionInventory {
     pub processes: Vec<(ProcessId, Ranges, Ranges)>,
 }
 
-/// Which delivery of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeliveryRef {
-    /// Who handed it out.
-    pub custodian: NodeId,
-    /// The run of that node.
-    pub boot: u64,
-    /// The how-manieth delivery it was.
-    pub delivery: u32,
-}
-
-/// One lease, as it is told to other holders.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeaseTold {
-    /// The number of the message.
-    pub number: u64,
-    /// Its stamp.
-    pub stamp: Stamp,
-    /// For how much longer, in milliseconds; 0 when it ended.
-    pub remaining_ms: u64,
-    /// Who handed it out.
-    pub custodian: NodeId,
-    /// The run of that node.
-    pub boot: u64,
-    /// Which delivery it is.
-    pub delivery: u32,
-}
-
 /// Whether a node wants messages of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wanted {
@@ -428,24 +397,6 @@ pub enum Wanted {
     Yes,
     /// No more.
     No,
-}
-
-/// Whether a client may have heard of deliveries that it has not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Heard {
-    /// It may: its connection broke. They count as delivered.
-    Perhaps,
-    /// It was not told of them, or said that it does not use them: as if never handed out.
-    No,
-}
-
-/// What to do to a delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum LeaseChange {
-    /// Hide it for this long from now, in milliseconds.
-    Extend(u64),
-    /// Give it back, ready again after so many milliseconds.
-    Release(u64),
 }
 
 impl Envelope {
@@ -459,6 +410,19 @@ impl Envelope {
             | Self::Grant { .. }
             | Self::Peeked { .. } => Lane::Copies,
             _ => Lane::Control,
+        }
+    }
+
+    /// How many commits the sender says that its disk has.
+    #[must_use]
+    pub fn commits(&self) -> Option<u64> {
+        match self {
+            Self::Held { commits, .. }
+            | Self::Relisted { commits, .. }
+            | Self::Buried { commits, .. }
+            | Self::BuriedAt { commits, .. }
+            | Self::Clock { commits, .. } => Some(*commits),
+            _ => None,
         }
     }
 

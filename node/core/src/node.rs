@@ -8,6 +8,7 @@
 
 mod change;
 mod clocks;
+mod commits;
 mod comparing;
 mod copies;
 mod deleting;
@@ -22,6 +23,7 @@ mod passing;
 mod peeking;
 mod receiving;
 mod refilling;
+mod renewing;
 mod replacing;
 mod requests;
 mod scrubbing;
@@ -39,7 +41,7 @@ mod watched;
 use std::collections::BTreeMap;
 
 use gaggle_wire::{
-    ClusterMember, DeleteResult, NodeId, QueueId, Refusal, Stamp, Standing, Welcome,
+    ClusterMember, DeleteResult, NodeId, ProcessId, QueueId, Refusal, Stamp, Standing, Welcome,
 };
 
 pub use opening::OpenError;
@@ -68,6 +70,7 @@ use crate::session::{PartitionId, Sessions};
 use crate::table::Table;
 use crate::timer::{Timer, Timers};
 
+use commits::Commits;
 use inventory::Question;
 use loading::{Loaded, Loads};
 use peeking::Peek;
@@ -97,6 +100,11 @@ pub struct Node {
 struct Run {
     boot: u64,
     store: u128,
+    /// The process, as it began: a clock that goes back makes it another.
+    process: ProcessId,
+    commits: Commits,
+    /// Whether it has become another host, which is to be opened anew.
+    renewed: bool,
     drain: Drain,
     measured: Surroundings,
     lag: Lag,
@@ -133,7 +141,7 @@ struct Sends {
 }
 
 /// Messages by queue, partition and process.
-type News = BTreeMap<(QueueId, u16, gaggle_wire::ProcessId), Ranges>;
+type News = BTreeMap<(QueueId, u16, ProcessId), Ranges>;
 
 /// Questions under way, requests in parts, and what others last told of themselves.
 #[derive(Debug, Default)]
@@ -165,6 +173,10 @@ impl std::fmt::Debug for Node {
 impl Node {
     /// Handles one event.
     pub fn handle(&mut self, now: Now, event: Event, effects: &mut Effects) {
+        if self.run.renewed {
+            return;
+        }
+        let before = effects.as_slice().len();
         let now = self.calendar.read(now);
         self.due(now, effects);
         match event {
@@ -198,12 +210,18 @@ impl Node {
             }
             Event::Drain => self.drain(now, effects),
         }
-        self.serve_touched(now, effects);
+        if !self.run.renewed {
+            self.serve_touched(now, effects);
+        }
+        self.count_commit(before, effects);
     }
 
     /// When [`Event::Wakeup`] is due.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Mono> {
+        if self.run.renewed {
+            return None;
+        }
         let next = [self.timers.next(), self.membership.next_wakeup()];
         next.into_iter().flatten().min()
     }
@@ -216,6 +234,8 @@ impl Node {
             node: self.config.node,
             boot: self.run.boot,
             store: self.run.store,
+            process: self.run.process,
+            commits: self.run.commits.at_open(),
             peer_address: self.config.peer_address,
             client_address: self.config.client_address,
             zone: self.config.zone.clone(),

@@ -21,6 +21,7 @@ mod peek;
 mod prompt;
 mod queue;
 mod receive;
+mod restore;
 mod send;
 mod serve;
 mod settle;
@@ -63,6 +64,7 @@ enum Command {
     Queue(queue::Command),
     Status(status::Args),
     Serve(serve::Args),
+    Restore(restore::Args),
     #[command(subcommand)]
     Cert(cert::Command),
     Bench(bench::Args),
@@ -119,6 +121,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Queue(command) => wait_for(queue::run(command)),
         Command::Status(args) => wait_for(status::run(args)),
         Command::Serve(args) => wait_for(serve::run(args)),
+        Command::Restore(args) => restore::run(args),
         Command::Cert(command) => cert::run(command),
         Command::Bench(args) => wait_for(bench::run(args)),
         Command::Completions(args) => completions::run(&args),

@@ -105,6 +105,13 @@ fn span(text: &str) -> Result<Span, String> {
 }
 
 impl Args {
+    /// The settings of the node, to do this with it.
+    pub(super) fn config(self, what: &str) -> Result<ServeConfig, Failure> {
+        let file = self.config.clone();
+        let config = ServeConfig::load(file.as_deref(), self.options());
+        config.map_err(|error| misconfigured(what, &error))
+    }
+
     fn options(self) -> ServeOptions {
         ServeOptions {
             data: self.data,
@@ -132,21 +139,19 @@ impl Args {
 
 pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
     let until_stdin_closes = args.until_stdin_closes;
-    let file = args.config.clone();
-    let config = ServeConfig::load(file.as_deref(), args.options());
-    let config = config.map_err(|error| misconfigured(&error))?;
+    let config = args.config("start the node")?;
     let stop = stop_asked(until_stdin_closes)?;
     serve(config, stop).await
 }
 
-fn misconfigured(error: &ConfigError) -> Failure {
+fn misconfigured(what: &str, error: &ConfigError) -> Failure {
     let remedy = match error {
         ConfigError::Unreadable { .. } => "check --config",
         ConfigError::Malformed { .. } => "mend the file; `gaggle serve --help` lists the settings",
         ConfigError::Missing(_) => "say it in the config file or as a flag",
         ConfigError::Bad { .. } => "choose a value within its limits",
     };
-    Failure::usage("cannot start the node", error, remedy)
+    Failure::usage(format!("cannot {what}"), error, remedy)
 }
 
 /// A future that ends when the node is to stop.

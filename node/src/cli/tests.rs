@@ -20,6 +20,8 @@ fn what_the_documentation_says_is_taken() {
         "gaggle demo --file /x --nodes 3 --json",
         "gaggle serve --config /x --standalone --listen 127.0.0.1:7400 --zone a",
         "gaggle serve --advertise 10.0.0.1:7400 --advertise-client 10.0.0.1:7400 --seeds a:1,b:2",
+        "gaggle restore --config /x",
+        "gaggle restore --data /x --certificate a --key b --node-ca c --client-ca d",
         "gaggle cert init --name prod",
         "gaggle cert node 7 --dir certs",
         "gaggle cert client billing --json",

@@ -56,6 +56,8 @@ pub(crate) enum End {
     Deaf,
     /// The core says that it has to.
     Told(Stop),
+    /// The disk was put back to an earlier state: the node is another host from now on.
+    Renewed,
     /// Nobody can ask it any more.
     Abandoned,
 }
@@ -98,6 +100,7 @@ pub(crate) struct Life {
     /// Who wants to know when all is handed over, and until when that may take.
     pub(super) stopping: Option<(oneshot::Sender<()>, Instant)>,
     pub(super) drained: bool,
+    pub(super) renewed: bool,
     pub(super) deaf: bool,
     /// Why the core has to end.
     told_to_end: Option<Stop>,
@@ -118,6 +121,7 @@ impl Life {
             lost: Vec::new(),
             stopping: None,
             drained: false,
+            renewed: false,
             deaf: false,
             told_to_end: None,
         }
@@ -206,8 +210,11 @@ impl Life {
         if let Some(why) = self.told_to_end {
             return Some(End::Told(why));
         }
+        if self.renewed && self.stopping.is_none() {
+            return Some(End::Renewed);
+        }
         let (_, deadline) = self.stopping.as_ref()?;
-        if self.drained || Instant::now() >= *deadline {
+        if self.drained || self.renewed || Instant::now() >= *deadline {
             let (done, _) = self.stopping.take()?;
             return Some(End::Stopped(done));
         }
@@ -312,6 +319,7 @@ impl Life {
                 self.say(Word::Load { load, scan: Scan { from, to, limit, contents } });
             }
             Effect::Drained => self.say(Word::Drained),
+            Effect::Renewed => self.say(Word::Renewed),
             Effect::Stop(why) => self.told_to_end = Some(why),
         }
     }

@@ -84,6 +84,7 @@ impl Life {
                 self.parts.threads.load(load, scan);
             }
             Complete::Whole(Word::Drained, _) => self.drained = true,
+            Complete::Whole(Word::Renewed, _) => self.renewed = true,
             Complete::Broken(link) => self.voices.give_up_link(link),
         }
     }

@@ -39,6 +39,8 @@ pub(crate) enum Word {
     },
     /// To whoever stops the node.
     Drained,
+    /// To whoever opens the node anew.
+    Renewed,
 }
 
 /// A stream on which words keep their order.
@@ -70,7 +72,7 @@ impl Word {
                 deliveries.iter().map(delivery_message).collect()
             }
             Self::Envelope { envelope, .. } => envelope.messages(),
-            Self::Answer { .. } | Self::Load { .. } | Self::Drained => Vec::new(),
+            Self::Answer { .. } | Self::Load { .. } | Self::Drained | Self::Renewed => Vec::new(),
         }
     }
 
@@ -79,7 +81,7 @@ impl Word {
         match self {
             Self::Answer { reply, .. } => Some(Path::Answers(reply.client, reply.stream)),
             Self::Envelope { link, envelope } => Some(Path::Link(*link, envelope.lane())),
-            Self::Load { .. } | Self::Drained => None,
+            Self::Load { .. } | Self::Drained | Self::Renewed => None,
         }
     }
 
@@ -101,9 +103,11 @@ impl Word {
             Self::Envelope { envelope: Envelope::Grant { deliveries, .. }, .. } => {
                 (deliveries, None)
             }
-            Self::Answer { .. } | Self::Envelope { .. } | Self::Load { .. } | Self::Drained => {
-                return None;
-            }
+            Self::Answer { .. }
+            | Self::Envelope { .. }
+            | Self::Load { .. }
+            | Self::Drained
+            | Self::Renewed => return None,
         };
         deliveries.get(at).map(|delivery| Missed { receipt: delivery.receipt.clone(), reply })
     }
@@ -141,7 +145,7 @@ impl Word {
                 None
             }
             Self::Envelope { link, .. } => Some(*link),
-            Self::Answer { .. } | Self::Load { .. } | Self::Drained => None,
+            Self::Answer { .. } | Self::Load { .. } | Self::Drained | Self::Renewed => None,
         };
         match left_out {
             None => (Complete::Whole(self, here), lost),

@@ -44,6 +44,11 @@ impl Store {
         Ok(Self { database, path: Some(path), id })
     }
 
+    /// Whether there is a store in this directory.
+    pub(crate) fn is_in(dir: &Path) -> bool {
+        dir.join(STORE).exists()
+    }
+
     /// Makes the system forget what it believes to have written: after a failed fsync its pages
     /// may look clean and never have reached the disk. To be called when the store is closed.
     pub(crate) fn forget_pages(dir: &Path) {

@@ -74,11 +74,13 @@ pub enum Goal {
     ComparedDifferent,
     /// A node comes back that knows a queue which was deleted and created anew meanwhile.
     QueueRenewed,
+    /// A node is told that its disk was put back to an earlier state.
+    PutBackNoticed,
 }
 
 impl Goal {
     /// All, with what they are called.
-    pub const ALL: [(Self, &'static str); 27] = [
+    pub const ALL: [(Self, &'static str); 28] = [
         (Self::Takeover, "takeover"),
         (Self::YieldToReturned, "yield to a returned host"),
         (Self::HandedOver, "custody handed over"),
@@ -106,6 +108,7 @@ impl Goal {
         (Self::DiskFull, "disk full"),
         (Self::ComparedDifferent, "difference found by digest"),
         (Self::QueueRenewed, "back to a queue created anew"),
+        (Self::PutBackNoticed, "restored disk noticed"),
     ];
 }
 
@@ -136,6 +139,6 @@ mod tests {
     fn every_goal_is_in_the_table_once() {
         let all: BTreeSet<Goal> = Goal::ALL.iter().map(|(goal, _)| *goal).collect();
         assert_eq!(all.len(), Goal::ALL.len());
-        assert_eq!(all.last(), Some(&Goal::QueueRenewed), "the last one of the enum");
+        assert_eq!(all.last(), Some(&Goal::PutBackNoticed), "the last one of the enum");
     }
 }

@@ -43,7 +43,12 @@ pub struct Fate {
     /// Whether, after its deletion was confirmed, a disk was lost that may have had its tombstone,
     /// and nobody that is up has it.
     pub unburied: bool,
-    /// Who had its tombstone when its deletion was confirmed, and has not lost its disk since.
+    /// Whether, after its deletion was confirmed, a disk was put back that has it, and nobody could
+    /// tell that it was deleted.
+    pub revived: bool,
+    /// Who had it when its disk was put back to an earlier state.
+    pub put_back: BTreeSet<usize>,
+    /// Who had its tombstone when its deletion was confirmed, and has kept its disk since.
     pub buried_at: BTreeSet<usize>,
 }
 
@@ -84,6 +89,8 @@ impl Fate {
             lost_by: BTreeSet::new(),
             had_by: BTreeSet::new(),
             unburied: false,
+            revived: false,
+            put_back: BTreeSet::new(),
             buried_at: BTreeSet::new(),
         }
     }

@@ -65,6 +65,8 @@ pub enum Class {
     Renewals,
     /// All who receive do so at one node.
     Lone,
+    /// Disks are put back to an earlier state.
+    PutBacks,
 }
 
 impl Class {
@@ -83,7 +85,7 @@ impl Class {
     }
 
     /// Those that are drawn from a generator of their own, with the same chance.
-    pub(crate) const OWN: [(Self, u32); 18] = [
+    pub(crate) const OWN: [(Self, u32); 19] = [
         (Self::Clocks, 12),
         (Self::Recovery, 12),
         (Self::FastRestarts, 12),
@@ -102,6 +104,7 @@ impl Class {
         (Self::Guests, 30),
         (Self::Renewals, 10),
         (Self::Lone, 12),
+        (Self::PutBacks, 10),
     ];
 
     /// Those that are drawn one after the other, with the chance (of a hundred) that a run has it.

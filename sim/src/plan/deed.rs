@@ -51,6 +51,16 @@ pub enum Deed {
         /// Which.
         node: u64,
     },
+    /// A copy is taken of what is durable on a disk.
+    KeepDisk {
+        /// Whose.
+        node: u64,
+    },
+    /// A process is killed, and its disk is put back to when a copy was taken last.
+    PutBack {
+        /// Whose.
+        node: u64,
+    },
     /// Some messages on a disk are damaged.
     Rot {
         /// Whose.
@@ -220,6 +230,7 @@ impl Deed {
             Self::Crash { .. }
             | Self::KillAtWrite { .. }
             | Self::Wipe { .. }
+            | Self::PutBack { .. }
             | Self::Rot { .. }
             | Self::FailCommit { .. }
             | Self::FillDisk { .. }
@@ -239,6 +250,7 @@ impl Deed {
             | Self::BreakClient { .. } => true,
             Self::Start { .. }
             | Self::Stop { .. }
+            | Self::KeepDisk { .. }
             | Self::FreeDisk { .. }
             | Self::QuickDisk { .. }
             | Self::RightClock { .. }
@@ -257,6 +269,8 @@ impl Deed {
             | Self::KillAtWrite { node, .. }
             | Self::Stop { node }
             | Self::Wipe { node }
+            | Self::KeepDisk { node }
+            | Self::PutBack { node }
             | Self::Rot { node, .. }
             | Self::FailCommit { node }
             | Self::FillDisk { node }
@@ -292,6 +306,8 @@ impl Deed {
             | Self::KillAtWrite { .. }
             | Self::Stop { .. }
             | Self::Wipe { .. }
+            | Self::KeepDisk { .. }
+            | Self::PutBack { .. }
             | Self::Rot { .. }
             | Self::FailCommit { .. }
             | Self::FillDisk { .. }

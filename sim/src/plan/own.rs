@@ -54,7 +54,11 @@ impl Draw {
                 let victim = self.node();
                 self.often((3000, 12_000), |draw, at| draw.wipe(victim, at));
             }
-            Class::Wipes => {}
+            Class::PutBacks if self.plan.founders > 2 => {
+                let victim = self.node();
+                self.often((3000, 12_000), |draw, at| draw.put_back(victim, at));
+            }
+            Class::Wipes | Class::PutBacks => {}
             Class::Rot => self.often((500, 8000), Self::rot),
             Class::FailedCommits => self.often((100, 4000), |draw, at| {
                 let node = draw.node();
@@ -166,6 +170,15 @@ impl Draw {
         let down = self.short_or_long((20, 400), (800, 6000));
         self.add(at, Deed::Wipe { node });
         self.add(at + down, Deed::Start { node });
+    }
+
+    /// A disk is put back to when it was younger. That of one node only, as with lost ones.
+    fn put_back(&mut self, node: u64, at: u64) {
+        let later = self.short_or_long((0, 800), (800, 8000));
+        let down = self.short_or_long((20, 400), (800, 6000));
+        self.add(at, Deed::KeepDisk { node });
+        self.add(at + later, Deed::PutBack { node });
+        self.add(at + later + down, Deed::Start { node });
     }
 
     fn rot(&mut self, at: u64) {

@@ -13,7 +13,7 @@ pub(super) const CONFIRM_BEFORE_HELD: Border = Border {
     says: |effects| {
         let asked = effects.iter().filter_map(|effect| match effect {
             Effect::SendNow { link, envelope: Envelope::Copy { batch, .. } } => {
-                let envelope = Envelope::Held { batch: *batch, exceptions: Vec::new() };
+                let envelope = Envelope::Held { batch: *batch, exceptions: Vec::new(), commits: 0 };
                 Some(Event::Envelope { link: *link, envelope })
             }
             _ => None,

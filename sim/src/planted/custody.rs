@@ -22,7 +22,7 @@ pub(super) const YIELD_BEFORE_HELD: Border = Border {
     says: |effects| {
         let given = effects.iter().filter_map(|effect| match effect {
             Effect::Send { link, envelope: Envelope::MakeUp { batch, .. } } => {
-                let envelope = Envelope::Held { batch: *batch, exceptions: Vec::new() };
+                let envelope = Envelope::Held { batch: *batch, exceptions: Vec::new(), commits: 0 };
                 Some(Event::Envelope { link: *link, envelope })
             }
             _ => None,

@@ -2,6 +2,7 @@
 
 use gaggle_core::effect::Effect;
 use gaggle_core::envelope::Envelope;
+use gaggle_core::event::Event;
 use gaggle_core::ledger::key::meta;
 use gaggle_core::ledger::{Key, Row};
 
@@ -19,6 +20,19 @@ pub(super) const STAMPS_ISSUED_AGAIN: Border = Border {
     opens: |config, rows| {
         config.seed = config.node.0;
         rows.retain(|row| parsed(row) != Key::Meta(meta::CEILING));
+    },
+    ..Border::HONEST
+};
+
+/// Nobody looks how far a disk has come, and nobody listens to who does.
+pub(crate) const PUT_BACK_UNNOTICED: Border = Border {
+    hears: |event| match event {
+        Event::LinkUp { link, mut hello } => {
+            hello.commits = u64::MAX;
+            vec![Event::LinkUp { link, hello }]
+        }
+        Event::Envelope { envelope: Envelope::PutBack, .. } => Vec::new(),
+        other => vec![other],
     },
     ..Border::HONEST
 };

@@ -17,7 +17,7 @@ pub mod border;
 mod copies;
 mod custody;
 pub mod hunt;
-mod memory;
+pub(crate) mod memory;
 pub mod trial;
 pub mod workshop;
 
@@ -130,6 +130,12 @@ pub const BUGS: &[Bug] = &[
         breaks: &["P4"],
         shows: &["L5"],
         plot: Plot::Core(include_str!("../../planted/tombstone-dropped-by-age.patch")),
+    },
+    Bug {
+        name: "put-back-unnoticed",
+        breaks: &["P4"],
+        shows: &["L1", "L5"],
+        plot: Plot::Border(&memory::PUT_BACK_UNNOTICED),
     },
     Bug {
         name: "stamps-issued-again",

@@ -194,6 +194,23 @@ impl History {
         self
     }
 
+    /// A disk is put back to a state in which it has all messages, or none.
+    pub(super) fn puts_back(&mut self, at: usize, has_all: bool) -> &mut Self {
+        let witness = self.witness.clone();
+        self.judge.disk_put_back(self.now, at, (&|_| has_all, &|_| witness.clone()));
+        if !has_all {
+            self.witness.holders.remove(&at);
+        }
+        self
+    }
+
+    /// And nobody can notice it.
+    pub(super) fn unnoticed(&mut self, at: usize) -> &mut Self {
+        let has = self.witness.holders.contains(&at);
+        self.judge.oracle.unnoticed(at, &|_| has);
+        self
+    }
+
     pub(super) fn sends(&mut self, client: Client, number: u64) -> &mut Self {
         self.sends_label(client, label(number))
     }

@@ -143,6 +143,24 @@ mod tests {
     }
 
     #[test]
+    fn a_disk_that_was_put_back_is_lost_and_what_others_have_only_if_nobody_could_notice() {
+        for (put_back, noticed, broken) in
+            [(vec![0], true, true), (vec![0], false, false), (vec![0, 2], true, false)]
+        {
+            let mut history = History::fair();
+            history.on_disks([0, 2]).sends(A, 1).confirms(A, 1, 2);
+            for at in put_back {
+                history.puts_back(at, false);
+            }
+            if !noticed {
+                history.unnoticed(0);
+            }
+            history.on_disks([]).ends();
+            if broken { history.breaks(1) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
     fn a_copy_that_was_taken_over_counts_when_the_first_hosts_lose_their_disks() {
         let mut history = History::fair();
         history.on_disks([0, 2]).sends(A, 1).confirms(A, 1, 2).on_disks([0, 1, 2]);

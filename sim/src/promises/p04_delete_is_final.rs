@@ -7,7 +7,8 @@
 //! at the moment of handing out, if such a host had the tombstone when their session began: that
 //! begins with tombstones. Who had one has to have it still: it is kept until all who must know do.
 //!
-//! What nobody has the tombstone of any more, because disks were lost, may come back.
+//! What nobody has the tombstone of any more, because disks were lost, may come back; so may what
+//! lies on a disk that was put back, if nobody could notice or its queue is content with one copy.
 //! Known not to hold, both with `at_least` 1, of a message that two sides of a cut accepted: it
 //! comes back to the side that deleted it when the cut outlasts the resend window, for then nobody
 //! has its tombstone any more; and when the cut is healed the other side may hand it out once more,
@@ -30,7 +31,7 @@ pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
 
 /// Whether a message may not come any more.
 fn comes(scene: &Scene<'_>, delivered: &Delivered) -> Option<String> {
-    let fate = scene.oracle.fate(&delivered.name)?;
+    let fate = scene.oracle.fate(&delivered.name).filter(|fate| !fate.revived)?;
     let deleted = fate.deleted?;
     let told = deleted + TOLD < delivered.at;
     let fair = scene.weather.fair_since().is_some_and(|since| since + TOLD < delivered.at);
@@ -49,7 +50,7 @@ fn comes(scene: &Scene<'_>, delivered: &Delivered) -> Option<String> {
 
 /// Whether a message is handed out by a node that began a session with its tombstone.
 fn handed_out(scene: &Scene<'_>, name: FullName, by: NodeId) -> Option<String> {
-    let fate = scene.oracle.fate(&name)?;
+    let fate = scene.oracle.fate(&name).filter(|fate| !fate.revived)?;
     let deleted = fate.deleted?;
     let subject = Subject { name, stamp: fate.label.stamp, custodian: Some(by) };
     let witness = (scene.look)(&subject);
@@ -74,7 +75,7 @@ fn lies(scene: &Scene<'_>, name: &FullName, fate: &Fate) -> Option<String> {
     }
     let subject = Subject { name: *name, stamp: fate.label.stamp, custodian: None };
     let witness = (scene.look)(&subject);
-    if fate.unburied || forgotten(scene, name, fate, &witness) {
+    if fate.unburied || fate.revived || forgotten(scene, name, fate, &witness) {
         return None;
     }
     // What is damaged is handed out by nobody, and goes once nobody else has it.
@@ -183,6 +184,20 @@ mod tests {
     }
 
     #[test]
+    fn in_a_storm_who_has_lost_its_disk_since_has_not_known_all_along() {
+        for (lost, broken) in [(false, true), (true, false)] {
+            let mut history = History::fair();
+            history.buried([2]).near([0, 2]);
+            deleted(&mut history, 3000);
+            if lost {
+                history.loses_disk(2);
+            }
+            history.disturbed().restarts().delivers(B, 1);
+            if broken { history.breaks(4) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
     fn in_a_storm_who_has_the_tombstone_itself_is_bound_at_once() {
         let mut history = History::fair();
         history.buried([0]).near([0]);
@@ -196,6 +211,19 @@ mod tests {
             let mut history = History::fair();
             history.buried(buried);
             deleted(&mut history, 100).loses_disk(0).recovers().after_ms(30_000).delivers(B, 1);
+            if broken { history.breaks(4) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
+    fn what_lies_on_a_disk_that_was_put_back_may_come_only_if_nobody_could_notice() {
+        for (at_least, noticed, broken) in [(2, true, true), (2, false, false), (1, true, false)] {
+            let mut history = History::of_queue(at_least);
+            deleted(&mut history, 100).puts_back(0, true);
+            if !noticed {
+                history.unnoticed(0);
+            }
+            history.recovers().after_ms(30_000).delivers(B, 1);
             if broken { history.breaks(4) } else { history.breaks_nothing() }
         }
     }

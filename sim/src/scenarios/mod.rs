@@ -31,6 +31,7 @@ mod flow;
 mod forming;
 mod leases;
 mod limits;
+mod putting_back;
 mod repair;
 mod restart;
 mod slow;
@@ -68,6 +69,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         forming::ALL,
         leases::ALL,
         limits::ALL,
+        putting_back::ALL,
         repair::ALL,
         restart::ALL,
         slow::ALL,

@@ -255,6 +255,18 @@ impl Known {
         }
     }
 
+    /// Nothing that is held is known to be at enough hosts any more, but for what is held alone.
+    pub(crate) fn doubt(&mut self, alone: &BTreeMap<ProcessId, Ranges>) {
+        for (process, known) in &mut self.processes {
+            let mut doubted = known.held.clone();
+            if let Some(alone) = alone.get(process) {
+                doubted.subtract(alone);
+            }
+            known.unsettled.merge(&doubted);
+            known.dirty = true;
+        }
+    }
+
     /// Some host that should have these was not known to have them: the others are asked.
     pub(crate) fn lacking_somewhere(&mut self, numbers: &[(ProcessId, Ranges)]) {
         for (process, numbers) in numbers {

@@ -86,9 +86,9 @@ fn about_copies() -> Vec<Envelope> {
             partition,
             items: vec![item(None), item(Some(lease_told()))],
         },
-        Envelope::Held { batch, exceptions },
+        Envelope::Held { batch, exceptions, commits: 300 },
         Envelope::Relist { batch, version: 1, queue, partition, labels, accepted, holders },
-        Envelope::Relisted { batch, version: 1 },
+        Envelope::Relisted { batch, version: 1, commits: 300 },
         Envelope::Settled { messages, lacking: vec![] },
         Envelope::Listed { queue, partition, holders: nodes(), messages: numbers() },
         Envelope::Ask { call: 1, attempt: Attempt::Again, queue, partition, messages: numbers() },
@@ -107,8 +107,8 @@ fn about_copies() -> Vec<Envelope> {
             leases: vec![lease],
             known: nodes(),
         },
-        Envelope::Buried { batch, older: vec![3] },
-        Envelope::BuriedAt { batches: vec![(1, nodes())] },
+        Envelope::Buried { batch, older: vec![3], commits: 300 },
+        Envelope::BuriedAt { batches: vec![(1, nodes())], commits: 300 },
     ]
 }
 
@@ -148,11 +148,12 @@ fn about_deliveries() -> Vec<Envelope> {
             report: Box::new(report),
             queues: vec![(QUEUE, counts, counts)],
         },
-        Envelope::Clock { wall: 300, correction: -5 },
+        Envelope::Clock { wall: 300, correction: -5, commits: 300 },
         Envelope::Fetch { call, queue, partition: 3, messages: numbers() },
         Envelope::Compare { call, queue, partition: 3, digest: Digest { count: 300, sum: 7 } },
         Envelope::Fit { fit: true },
         Envelope::HandOver,
+        Envelope::PutBack,
     ]
 }
 
@@ -174,6 +175,8 @@ fn what_nodes_say_to_each_other_has_not_changed() {
         node: NodeId(1),
         boot: 2,
         store: 3,
+        process: ProcessId(4),
+        commits: 300,
         peer_address: address,
         client_address: address,
         zone: "z".to_owned(),

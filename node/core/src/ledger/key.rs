@@ -61,6 +61,10 @@ pub mod meta {
     pub const CEILING: &str = "ceiling";
     /// Which disk this is.
     pub const STORE: &str = "store";
+    /// Under which name others know it, once it was put back to an earlier state.
+    pub const RENAMED: &str = "renamed";
+    /// How many commits were made.
+    pub const COMMITS: &str = "commits";
 }
 
 const META: u8 = 0;
@@ -106,12 +110,18 @@ impl Key {
         }
     }
 
+    /// Whether these bytes are the key of a disk.
+    #[must_use]
+    pub fn is_disk(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&DISK)
+    }
+
     /// Parses the bytes of a key; `None` for bytes that no key has.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         match *kind {
-            META => [meta::BOOT, meta::CEILING, meta::STORE]
+            META => [meta::BOOT, meta::CEILING, meta::STORE, meta::RENAMED, meta::COMMITS]
                 .into_iter()
                 .find(|name| name.as_bytes() == rest)
                 .map(Self::Meta),
@@ -202,6 +212,12 @@ pub fn due_before(queue: QueueId, partition: u16, due: u64) -> (Vec<u8>, Vec<u8>
     )
 }
 
+/// The keys of all disks of nodes that were met: first and end.
+#[must_use]
+pub fn disks() -> (Vec<u8>, Vec<u8>) {
+    (vec![DISK], vec![DISK + 1])
+}
+
 /// Ranges with every row of a queue but its table entry.
 #[must_use]
 pub fn rows_of_queue(queue: QueueId) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -242,6 +258,8 @@ mod tests {
         let message = MessageKey { queue: QUEUE_ID, partition: 3, stamp: STAMP };
         let keys = [
             Key::Meta(meta::BOOT),
+            Key::Meta(meta::COMMITS),
+            Key::Meta(meta::RENAMED),
             Key::Queue(QUEUE_ID),
             Key::Member(NodeId(9)),
             Key::Tombstones(QUEUE_ID, 3, 8),

@@ -10,7 +10,8 @@ use crate::now::Now;
 impl Node {
     /// What this node tells the others of its clock.
     pub(super) fn clock_told(&self, now: Now) -> Envelope {
-        Envelope::Clock { wall: now.wall.0, correction: self.calendar.correction() }
+        let (wall, correction) = (now.wall.0, self.calendar.correction());
+        Envelope::Clock { wall, correction, commits: self.run.commits.told() }
     }
 
     /// Another node told of its clock: what it believes counts for ours, and what its wall clock

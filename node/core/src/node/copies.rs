@@ -68,7 +68,8 @@ impl Node {
             self.lists_came(id, (&holders, &present), effects);
         }
         self.count_more("copies_made_up", total as u64);
-        self.say(peer, Envelope::Held { batch, exceptions }, effects);
+        let commits = self.run.commits.claim();
+        self.say(peer, Envelope::Held { batch, exceptions, commits }, effects);
     }
 
     /// Stores messages of one partition under one list.

@@ -252,7 +252,8 @@ impl Node {
                 self.burials.told_by(peer, batch, blocks);
             }
         }
-        self.say(peer, Envelope::Buried { batch, older }, effects);
+        let commits = self.run.commits.claim();
+        self.say(peer, Envelope::Buried { batch, older, commits }, effects);
     }
 
     /// Takes tombstones in: their messages are gone here from now on. The blocks that they cover;

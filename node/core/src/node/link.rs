@@ -27,13 +27,20 @@ impl Node {
         effects: &mut Effects,
     ) {
         let peer = hello.node;
-        let parted = self.sessions.has_parted(peer, hello.boot, hello.store);
-        if self.is_told() || parted || peer == self.config.node {
+        if self.is_told() || peer == self.config.node {
+            effects.push(Effect::CloseLink(link));
+            return;
+        }
+        if self.sessions.disks.is_outdated(hello) {
+            self.disk_put_back((peer, link), effects);
+            return;
+        }
+        if self.sessions.has_parted(peer, hello.boot, hello.store) {
             effects.push(Effect::CloseLink(link));
             return;
         }
         if let Some(session) = self.sessions.with(peer) {
-            if session.boot > hello.boot && self.sessions.has_disk(peer, hello.store) {
+            if session.boot > hello.boot && self.sessions.disks.has(peer, hello.store) {
                 effects.push(Effect::CloseLink(link));
                 return;
             }
@@ -47,17 +54,13 @@ impl Node {
         let profile = Profile { zone, client_address, ready: false, slow: false };
         self.membership.learn(peer, hello.boot, profile, &mut out);
         self.membership_said(now, out, effects);
-        let disk = self.sessions.start(link, peer, hello.boot, hello.store);
-        if disk == Disk::Another {
+        self.sessions.start(link, peer, hello.boot);
+        if self.sessions.disks.met(hello) == Disk::Another {
             self.count("disks_replaced");
-            self.burials.forget_node(peer);
-            self.sends.under_way.values_mut().for_each(|sending| sending.forget(peer));
+            self.forget_disk(peer);
             self.trust_copies(peer, effects);
         }
-        if disk != Disk::Same {
-            let key = Key::Disk(peer).encode();
-            effects.write(Write::Put { key, value: record::encode(&hello.store) });
-        }
+        self.write_disks(effects);
         self.open_session(now, peer, effects);
         self.custody_changed(now, effects);
     }

@@ -13,6 +13,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
 
+use super::commits::Commits;
 use super::{Desk, Drain, Node, Run, Sends};
 use crate::clock::{Calendar, Clock};
 use crate::config::Config;
@@ -29,7 +30,7 @@ use crate::membership::{Contacts, Me, Membership, MembershipConfig, Profile, Zon
 use crate::now::Now;
 use crate::queue::Partition;
 use crate::reception::Reception;
-use crate::session::{PartitionId, Sessions};
+use crate::session::{DiskRecord, Disks, PartitionId, Sessions};
 use crate::table::{Entry, Table};
 use crate::timer::{Timer, Timers};
 
@@ -50,9 +51,11 @@ struct Opened {
     boot: u64,
     ceiling: u64,
     store: u128,
+    renamed: Option<u128>,
+    commits: u64,
     table: Table,
     members: Vec<(NodeId, SocketAddr)>,
-    disks: BTreeMap<NodeId, u128>,
+    disks: BTreeMap<NodeId, DiskRecord>,
     burials: Burials,
     settled: BTreeMap<PartitionId, BTreeMap<ProcessId, SettledRecord>>,
     partitions: BTreeMap<PartitionId, Partition>,
@@ -74,6 +77,10 @@ impl Opened {
             }
             Key::Meta(meta::CEILING) => self.ceiling = record::decode(value).map_err(|_| bad())?,
             Key::Meta(meta::STORE) => self.store = record::decode(value).map_err(|_| bad())?,
+            Key::Meta(meta::RENAMED) => {
+                self.renamed = Some(record::decode(value).map_err(|_| bad())?);
+            }
+            Key::Meta(meta::COMMITS) => self.commits = record::decode(value).map_err(|_| bad())?,
             Key::Meta(_) | Key::Due(..) => {}
             Key::Queue(_) => {
                 let entry: Entry = record::decode(value).map_err(|_| bad())?;
@@ -170,7 +177,10 @@ impl Node {
         Ok(Self {
             run: Run {
                 boot,
-                store: opened.store,
+                store: opened.renamed.unwrap_or(opened.store),
+                process,
+                commits: Commits::opened(opened.commits),
+                renewed: false,
                 drain: Drain::No,
                 measured: Surroundings::default(),
                 lag: Lag::default(),
@@ -183,7 +193,7 @@ impl Node {
             clock: Clock::new(process, opened.ceiling, now.wall, drift, step),
             timers: Timers::default(),
             membership: Membership::new(swim, me, foca_seed, contacts),
-            sessions: Sessions::new(config.node, awaited, opened.disks),
+            sessions: Sessions::new(config.node, awaited, Disks::new(opened.disks)),
             table: opened.table,
             partitions: opened.partitions,
             sends: Sends::default(),

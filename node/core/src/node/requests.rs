@@ -162,7 +162,9 @@ impl Node {
         envelope: Envelope,
         effects: &mut Effects,
     ) {
+        self.commits_told(peer, &envelope, effects);
         match envelope {
+            Envelope::PutBack => self.renew(effects),
             Envelope::Table { .. }
             | Envelope::TableHeld { .. }
             | Envelope::AskQueue { .. }
@@ -204,8 +206,10 @@ impl Node {
                 let new = NewTombstones { id, holders, messages, stamps, leases, known };
                 self.tombstones_came(now, peer, (batch, new), effects);
             }
-            Envelope::Buried { batch, older } => self.buried(now, peer, (batch, &older), effects),
-            Envelope::BuriedAt { batches } => self.buried_at(now, peer, &batches, effects),
+            Envelope::Buried { batch, older, .. } => {
+                self.buried(now, peer, (batch, &older), effects);
+            }
+            Envelope::BuriedAt { batches, .. } => self.buried_at(now, peer, &batches, effects),
             Envelope::Leases { .. }
             | Envelope::Want { .. }
             | Envelope::Offer { .. }
@@ -232,10 +236,10 @@ impl Node {
             Envelope::MakeUp { batch, queue, partition, items } => {
                 self.make_up_came(now, peer, (batch, (queue, partition), items), effects);
             }
-            Envelope::Held { batch: MAKE_UP, exceptions } => {
+            Envelope::Held { batch: MAKE_UP, exceptions, .. } => {
                 self.made_up(now, peer, &exceptions, effects);
             }
-            Envelope::Held { batch, exceptions } => {
+            Envelope::Held { batch, exceptions, .. } => {
                 self.held(now, peer, (batch, &exceptions), effects);
             }
             Envelope::Relist { batch, version, queue, partition, labels, holders, .. } => {
@@ -243,7 +247,7 @@ impl Node {
                 let relisting = Relisting { batch, version, id, labels, holders };
                 self.relist_came(now, peer, relisting, effects);
             }
-            Envelope::Relisted { batch, version } => {
+            Envelope::Relisted { batch, version, .. } => {
                 self.relisted(now, peer, (batch, version), effects);
             }
             Envelope::Settled { messages, lacking } => self.settled(messages, lacking),
@@ -333,7 +337,7 @@ impl Node {
                 self.status_told(peer, call, told);
                 self.call_over(now, call, effects);
             }
-            Envelope::Clock { wall, correction } => {
+            Envelope::Clock { wall, correction, .. } => {
                 self.clock_heard(now, peer, (wall, correction));
             }
             _ => unreachable!("the caller sorts envelopes"),

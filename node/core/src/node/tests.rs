@@ -4,6 +4,7 @@ mod counts;
 mod faults;
 mod hostile;
 mod passing;
+mod putting_back;
 mod repair;
 mod sessions;
 
@@ -56,7 +57,8 @@ impl Bench {
         Self { node, rows, rotten: BTreeSet::new(), at_ms, wall_off_ms: 0, request: 0 }
     }
 
-    /// Handles an event, keeps its writes, and answers its reads until there are none.
+    /// Handles an event, keeps its writes, and answers its reads until there are none. How far the
+    /// disk has come then is left out of what is told.
     fn handle(&mut self, event: Event) -> Vec<Effect> {
         let mut effects = Effects::new();
         self.node.handle(self.now(), event, &mut effects);
@@ -64,7 +66,12 @@ impl Bench {
         let mut seen = Vec::new();
         for effect in effects.drain().collect::<Vec<_>>() {
             match &effect {
-                Effect::Write(write) => self.write(write.clone()),
+                Effect::Write(write) => {
+                    self.write(write.clone());
+                    if matches!(write, Write::Put { key, .. } if *key == commits_key()) {
+                        continue;
+                    }
+                }
                 Effect::Load { load, from, to, limit, .. } => {
                     let (rows, end) = self.scan(from, to, *limit);
                     let keys = rows.iter().filter_map(|row| MessageKey::parse(&row.key));
@@ -193,6 +200,10 @@ fn at(ms: u64) -> Now {
 
 fn one_partition() -> SettingsChange {
     SettingsChange { partitions: Some(1), ..SettingsChange::default() }
+}
+
+fn commits_key() -> Vec<u8> {
+    Key::Meta(meta::COMMITS).encode()
 }
 
 fn numbers(deliveries: &[DeliveryLabel]) -> Vec<u64> {

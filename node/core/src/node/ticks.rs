@@ -21,6 +21,7 @@ impl Node {
         for queue in self.reception.withdraw(now.mono, WITHDRAW_AFTER) {
             self.say_all(&Envelope::Want { queue, wanted: Wanted::No }, effects);
         }
+        self.write_disks(effects);
         self.ask_open(now, effects);
         self.fetch_lost(now, effects);
         self.compare_next(now, effects);
@@ -89,7 +90,8 @@ impl Node {
             self.say(node, Envelope::Settled { messages: flat(settled), lacking }, effects);
         }
         for (node, batches) in self.burials.take_news() {
-            self.say(node, Envelope::BuriedAt { batches }, effects);
+            let commits = self.run.commits.told();
+            self.say(node, Envelope::BuriedAt { batches, commits }, effects);
         }
         let age = self.config.tell_leases_after;
         self.tell_leases(now, None, age, effects);

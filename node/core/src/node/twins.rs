@@ -116,11 +116,13 @@ impl Node {
         match twins.after {
             AfterTwins::Held { peer, batch, mut exceptions } => {
                 exceptions.extend(found);
-                self.say(peer, Envelope::Held { batch, exceptions }, effects);
+                let commits = self.run.commits.claim();
+                self.say(peer, Envelope::Held { batch, exceptions, commits }, effects);
             }
             AfterTwins::Send { batch } => self.held_here(now, (batch, &found), effects),
             AfterTwins::Relisted { peer, batch, version } => {
-                self.say(peer, Envelope::Relisted { batch, version }, effects);
+                let commits = self.run.commits.claim();
+                self.say(peer, Envelope::Relisted { batch, version, commits }, effects);
             }
             AfterTwins::SendRelisted { batch, version } => {
                 self.relisted(now, self.config.node, (batch, version), effects);

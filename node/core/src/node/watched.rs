@@ -7,6 +7,7 @@ use gaggle_wire::{MessageId, QueueId};
 
 use super::Node;
 use crate::custody::known::Seen;
+use crate::envelope::PeerHello;
 use crate::session::PartitionId;
 
 /// How much a node has in memory of what is bounded, or may have (P12).
@@ -44,6 +45,12 @@ impl Node {
     fn seen(&self, partition: PartitionId, id: MessageId) -> Seen {
         let known = self.partitions.get(&partition).map(|partition| &partition.known);
         known.map_or(Seen::New, |known| known.seen(id.process, id.number))
+    }
+
+    /// Whether it knows that the disk of the node that says this was put back to an earlier state.
+    #[must_use]
+    pub fn knows_put_back(&self, hello: &PeerHello) -> bool {
+        self.sessions.disks.is_outdated(hello)
     }
 
     /// What it has in memory now. Pages are not kept: what is read is seen where it is asked for.

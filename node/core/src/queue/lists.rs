@@ -119,6 +119,12 @@ impl Lists {
         numbers
     }
 
+    /// What is here that only this node should have.
+    pub(crate) fn held_alone(&self, node: NodeId) -> BTreeMap<ProcessId, Ranges> {
+        let alone = self.lists.iter().find(|list| list.nodes == [node]);
+        alone.map_or_else(BTreeMap::new, |list| list.held.clone())
+    }
+
     /// Lists under which anything is that this node hands out, with the messages under them.
     pub(crate) fn served(&self) -> impl Iterator<Item = (&[NodeId], &BTreeMap<ProcessId, Ranges>)> {
         let served = self.lists.iter().filter(|list| list.serves && !list.held.is_empty());

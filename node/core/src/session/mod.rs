@@ -16,9 +16,13 @@
 //! caller, who finds no session for its link. What this room does not do: it does not send, and
 //! it knows no messages.
 
+mod disks;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use gaggle_wire::NodeId;
+
+pub(crate) use disks::{Disk, DiskRecord, Disks};
 
 use crate::custody::burial::Numbers;
 use crate::event::LinkId;
@@ -76,28 +80,13 @@ pub(crate) struct Sessions {
     /// The run of each node that said last that it leaves: no session is to be had with it.
     left: BTreeMap<NodeId, u64>,
     /// Last known disk of each node, over restarts.
-    stores: BTreeMap<NodeId, u128>,
+    pub(crate) disks: Disks,
     /// Rises whenever what may be handed out may have changed.
     epoch: u64,
 }
 
-/// Whether a node has the disk it had when it was met last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Disk {
-    /// The node is met for the first time.
-    First,
-    /// The same one.
-    Same,
-    /// Another one: nothing that was known of its copies and tombstones holds.
-    Another,
-}
-
 impl Sessions {
-    pub(crate) fn new(
-        me: NodeId,
-        awaited: impl IntoIterator<Item = NodeId>,
-        stores: BTreeMap<NodeId, u128>,
-    ) -> Self {
+    pub(crate) fn new(me: NodeId, awaited: impl IntoIterator<Item = NodeId>, disks: Disks) -> Self {
         Self {
             me,
             sessions: BTreeMap::new(),
@@ -106,7 +95,7 @@ impl Sessions {
             met: BTreeSet::new(),
             awaited: awaited.into_iter().filter(|node| *node != me).collect(),
             left: BTreeMap::new(),
-            stores,
+            disks,
             epoch: 1,
         }
     }
@@ -117,7 +106,7 @@ impl Sessions {
     }
 
     /// Starts a session.
-    pub(crate) fn start(&mut self, link: LinkId, peer: NodeId, boot: u64, store: u128) -> Disk {
+    pub(crate) fn start(&mut self, link: LinkId, peer: NodeId, boot: u64) {
         let session = Session {
             link,
             boot,
@@ -141,11 +130,6 @@ impl Sessions {
         self.met.insert(peer);
         self.left.remove(&peer);
         self.epoch += 1;
-        match self.stores.insert(peer, store) {
-            None => Disk::First,
-            Some(before) if before == store => Disk::Same,
-            Some(_) => Disk::Another,
-        }
     }
 
     /// Ends the session of a connection; whose it was.
@@ -177,12 +161,7 @@ impl Sessions {
     /// Whether a run of a node, on this disk, has had its last session. On another disk runs are
     /// counted anew.
     pub(crate) fn has_parted(&self, node: NodeId, boot: u64, store: u128) -> bool {
-        self.parted(node).is_some_and(|last| boot <= last) && self.has_disk(node, store)
-    }
-
-    /// Whether this is the disk that a node had when it was met last.
-    pub(crate) fn has_disk(&self, node: NodeId, store: u128) -> bool {
-        self.stores.get(&node) == Some(&store)
+        self.parted(node).is_some_and(|last| boot <= last) && self.disks.has(node, store)
     }
 
     /// The node at the other end of a session's connection.
@@ -290,9 +269,9 @@ mod tests {
     const C: NodeId = NodeId(3);
 
     fn met(me: NodeId, peers: &[NodeId]) -> Sessions {
-        let mut sessions = Sessions::new(me, [], BTreeMap::new());
+        let mut sessions = Sessions::new(me, [], Disks::default());
         for peer in peers {
-            sessions.start(LinkId(peer.0), *peer, 1, 1);
+            sessions.start(LinkId(peer.0), *peer, 1);
             sessions.with_mut(*peer).unwrap().marked = true;
         }
         sessions
@@ -351,7 +330,7 @@ mod tests {
         assert_eq!(sessions.take_untold_fit(true), [], "that is what a session begins with");
         assert_eq!(sessions.take_untold_fit(false), [B]);
         assert_eq!(sessions.take_untold_fit(false), []);
-        sessions.start(LinkId(3), C, 1, 1);
+        sessions.start(LinkId(3), C, 1);
         assert_eq!(sessions.take_untold_fit(false), [C]);
         assert_eq!(sessions.take_untold_fit(true), [B, C]);
     }
@@ -380,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_started_node_waits_for_those_it_remembers() {
-        let mut sessions = Sessions::new(B, [A, B], BTreeMap::new());
+        let mut sessions = Sessions::new(B, [A, B], Disks::default());
         assert!(!sessions.may_serve(&[B]));
         sessions.stop_waiting(Mono(1));
         assert!(sessions.may_serve(&[B]));
@@ -390,6 +369,7 @@ mod tests {
     fn a_run_that_leaves_has_had_its_last_session() {
         let mut sessions = met(A, &[B]);
         assert_eq!(sessions.parted(B), None);
+        sessions.disks = disks::tests::met(B, 1);
         sessions.part(LinkId(2));
         sessions.end(LinkId(2));
         assert_eq!(sessions.parted(B), Some(1));
@@ -398,14 +378,5 @@ mod tests {
         assert!(!sessions.has_parted(B, 1, 7), "on another disk runs are counted anew");
         sessions.vanished(B);
         assert_eq!(sessions.parted(B), None, "another run may have the same number");
-    }
-
-    #[test]
-    fn another_disk_under_an_old_name_is_noticed() {
-        let mut sessions = met(A, &[B]);
-        sessions.end(LinkId(2));
-        assert_eq!(sessions.start(LinkId(9), B, 2, 1), Disk::Same);
-        sessions.end(LinkId(9));
-        assert_eq!(sessions.start(LinkId(10), B, 3, 7), Disk::Another);
     }
 }

@@ -37,6 +37,8 @@ impl RawNode {
             node: self.node,
             boot: 1,
             store: 1,
+            process: ProcessId(1),
+            commits: 0,
             peer_address: address,
             client_address: address,
             zone: String::new(),

@@ -118,7 +118,11 @@ impl Flock {
             return;
         };
         let at = link.ends[lane.0];
+        let life = self.houses[at].life;
         self.houses[at].handle(Event::Envelope { link: id, envelope });
+        if self.houses[at].life != life {
+            self.forget(at);
+        }
     }
 
     /// Puts what the nodes said under way.

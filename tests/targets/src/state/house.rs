@@ -25,6 +25,8 @@ pub(crate) struct House {
     loads: VecDeque<Load>,
     /// Rises when the process dies: its connections are gone then.
     pub(crate) life: u64,
+    /// Whether it has become another host, and is to be opened anew.
+    renewed: bool,
     /// What happened to it last, to be told when something does not hold.
     past: VecDeque<(u64, Event)>,
 }
@@ -59,6 +61,7 @@ impl House {
             words: Vec::new(),
             loads: VecDeque::new(),
             life: 0,
+            renewed: false,
             past: VecDeque::new(),
         }
     }
@@ -93,6 +96,7 @@ impl House {
             let word = self.disk.say(word);
             self.spoken(word);
         }
+        self.renewed();
     }
 
     fn spoken(&mut self, words: impl IntoIterator<Item = Effect>) {
@@ -101,8 +105,16 @@ impl House {
                 Effect::Load { load, from, to, limit, .. } => {
                     self.loads.push_back(Load { load, from, to, limit });
                 }
+                Effect::Renewed => self.renewed = true,
                 word => self.words.push(word),
             }
+        }
+    }
+
+    /// A node that has become another host is opened anew.
+    fn renewed(&mut self) {
+        if std::mem::take(&mut self.renewed) {
+            self.crash(LastCommit::Made);
         }
     }
 
@@ -115,6 +127,7 @@ impl House {
     pub(crate) fn end_commit(&mut self) {
         let words = self.disk.end();
         self.spoken(words);
+        self.renewed();
     }
 
     /// The disk answers its oldest question; whether there was one. A damaged row stands for a

@@ -226,6 +226,8 @@ impl Walk {
             node,
             boot: u.int_in_range(1..=3).unwrap_or(1),
             store: 7,
+            process: ProcessId(u.int_in_range(1..=2).unwrap_or(1)),
+            commits: u.int_in_range(0..=3).unwrap_or(0),
             peer_address: ([127, 0, 0, 1], 7402).into(),
             client_address: ([127, 0, 0, 1], 8402).into(),
             zone: String::new(),

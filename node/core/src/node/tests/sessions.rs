@@ -9,7 +9,7 @@ const NEW_DISK: u128 = 7;
 
 impl Bench {
     /// A run of the other, on this disk, is at the other end of a connection.
-    fn meets(&mut self, link: u64, boot: u64, store: u128) -> Vec<Effect> {
+    fn up_again(&mut self, link: u64, boot: u64, store: u128) -> Vec<Effect> {
         let hello = PeerHello { node: PEER, boot, store, ..self.node.hello() };
         self.handle(Event::LinkUp { link: LinkId(link), hello: Box::new(hello) })
     }
@@ -29,9 +29,9 @@ impl Bench {
 fn a_run_that_has_parted_is_turned_away_and_a_lower_one_on_another_disk_is_not() {
     for (boot, store, met) in [(5, DISK, false), (6, DISK, true), (3, NEW_DISK, true)] {
         let mut bench = Bench::new();
-        bench.meets(1, 5, DISK);
+        bench.up_again(1, 5, DISK);
         bench.is_left(1);
-        let effects = bench.meets(2, boot, store);
+        let effects = bench.up_again(2, boot, store);
         assert_eq!(bench.session(), met.then_some((2, boot)), "L1");
         assert_eq!(effects.contains(&Effect::CloseLink(LinkId(2))), !met);
     }
@@ -41,8 +41,8 @@ fn a_run_that_has_parted_is_turned_away_and_a_lower_one_on_another_disk_is_not()
 fn a_lower_run_ends_the_session_of_a_higher_one_if_it_is_on_another_disk() {
     for (store, session) in [(DISK, (1, 5)), (NEW_DISK, (2, 3))] {
         let mut bench = Bench::new();
-        bench.meets(1, 5, DISK);
-        bench.meets(2, 3, store);
+        bench.up_again(1, 5, DISK);
+        bench.up_again(2, 3, store);
         assert_eq!(bench.session(), Some(session), "L1");
     }
 }
