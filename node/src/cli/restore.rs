@@ -13,8 +13,9 @@ use crate::store::StoreError;
 ///
 /// What was deleted since the copy was made is still on such a disk, and what came since is not. So
 /// the node becomes a new host under its old id: the others give it what it should hold, and it
-/// hands out nothing that no other host has. It takes the settings of `gaggle serve`, of which
-/// `data` and the certificates matter.
+/// hands out nothing that no other host has, and drops what all others say not to have: do not do
+/// this to the last copy that there is. It takes the settings of `gaggle serve`, of which `data`
+/// and the certificates matter.
 #[derive(clap::Args, Debug)]
 #[group(skip)]
 pub(crate) struct Args {
