@@ -114,6 +114,8 @@ struct Run {
     told: (bool, bool),
     /// The members that are on disk.
     members_written: BTreeMap<NodeId, Vec<u8>>,
+    /// When the present resend window began: time goes on in such steps for what was stored.
+    window_began: Mono,
     /// For process ids: a clock goes back only as another process.
     rng: Pcg64Mcg,
 }

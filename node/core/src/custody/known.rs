@@ -32,6 +32,10 @@ pub(crate) struct OfProcess {
     looked_at: Ranges,
     /// What somebody wanted stored since the last look, though it was here.
     wanted: Ranges,
+    /// Stored in this run within the last resend window, and in the one before it: whoever sends
+    /// them may still count this host. By the steady clock, as a wall clock that is set right makes
+    /// what came just now look old.
+    young: [Ranges; 2],
     /// Held, be it settled, and perhaps not at every host of its list that can be reached.
     lacking: Ranges,
     /// Was held, and its row is damaged or has vanished: another holder is asked for it.
@@ -89,6 +93,7 @@ impl Known {
         assert!(!known.gone.contains(number), "P4: what is gone is not held again");
         known.held.insert(number);
         known.unsettled.insert(number);
+        known.young[0].insert(number);
         known.lost.remove(number);
         known.nowhere.remove(number);
         known.highest = known.highest.max(number);
@@ -303,12 +308,22 @@ impl Known {
         }
     }
 
-    /// Which of these have been unsettled since before the last look, and nobody has wanted them
-    /// stored meanwhile.
+    /// A resend window is over.
+    pub(crate) fn grow_old(&mut self) {
+        for known in self.processes.values_mut() {
+            known.young[1] = std::mem::take(&mut known.young[0]);
+        }
+    }
+
+    /// Which of these have been unsettled since before the last look, nobody has wanted them
+    /// stored meanwhile, and whoever had them stored has given up (P1).
     pub(crate) fn forlorn(&self, process: ProcessId, numbers: &Ranges) -> Ranges {
         let known = self.processes.get(&process);
-        let forlorn = known.map(|known| known.unsettled.intersection(&known.looked_at));
-        forlorn.map_or_else(Ranges::default, |forlorn| forlorn.intersection(numbers))
+        known.map_or_else(Ranges::default, |known| {
+            let [young, before] = &known.young;
+            let unsettled = known.unsettled.intersection(&known.looked_at).intersection(numbers);
+            unsettled.without(young).without(before)
+        })
     }
 
     /// What was unsettled at the last look and still is, and what is lacking somewhere, by

@@ -176,6 +176,7 @@ impl Node {
         let (drift, step) = (config.drift_max, config.ceiling_step);
         Ok(Self {
             run: Run {
+                window_began: now.mono,
                 boot,
                 store: opened.renamed.unwrap_or(opened.store),
                 process,

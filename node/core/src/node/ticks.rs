@@ -33,10 +33,17 @@ impl Node {
         self.collect_tombstones(now, effects);
         self.join_tombstones(now, effects);
         self.look_for_absent(now, effects);
+        let grown = now.mono.since(self.run.window_began) >= self.config.resend_window;
+        if grown {
+            self.run.window_began = now.mono;
+        }
         let ids: Vec<PartitionId> = self.partitions.keys().copied().collect();
         for id in ids {
             if let Some(partition) = self.partitions.get_mut(&id) {
                 partition.forget_told(now.mono);
+                if grown {
+                    partition.known.grow_old();
+                }
             }
             self.write_settled(id, effects);
             self.look_for_expired(now, id, effects);

@@ -123,6 +123,9 @@ fn what_is_wanted_while_others_are_asked_about_it_is_not_forlorn() {
     known.open();
     let both = Ranges::of(1, 2);
     assert_eq!(known.open(), [(P, both.clone())]);
+    known.grow_old();
+    assert!(known.forlorn(P, &both).is_empty(), "P1: whoever sends them counts this host");
+    known.grow_old();
     known.want(P, 1);
     assert_eq!(known.forlorn(P, &both), Ranges::of(2, 2));
     known.open();
