@@ -109,7 +109,8 @@ impl Fate {
         self.had_by.extend(witness.holders.contains(&at).then_some(at));
         if self.confirmed.is_some() {
             self.kept_at.extend(witness.holders.difference(&witness.damaged));
-            self.kept_at.remove(&at);
+            // What lies on a disk that was put back is no evidence, and goes if nobody else has it.
+            self.kept_at.retain(|kept| *kept != at && !self.put_back.contains(kept));
             self.excused |= self.kept_at.is_empty();
         }
     }

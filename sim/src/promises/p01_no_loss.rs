@@ -143,6 +143,19 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_on_a_disk_that_was_put_back_is_lost_with_the_other_holders() {
+        for (put_back, broken) in [(true, false), (false, true)] {
+            let mut history = History::fair();
+            history.on_disks([0, 2]).sends(A, 1).confirms(A, 1, 2);
+            if put_back {
+                history.puts_back(0, true);
+            }
+            history.loses_disk(2).on_disks([]).ends();
+            if broken { history.breaks(1) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
     fn a_disk_that_was_put_back_is_lost_and_what_others_have_only_if_nobody_could_notice() {
         for (put_back, noticed, broken) in
             [(vec![0], true, true), (vec![0], false, false), (vec![0, 2], true, false)]

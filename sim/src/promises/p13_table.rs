@@ -2,8 +2,8 @@
 //! back, and data is removed only for a stated reason.
 //!
 //! A row of a confirmed message may go from a disk when somebody asked for its delete, a rule of
-//! its queue takes it, its node has its tombstone, or knows the copy to be damaged: never because
-//! something is missing elsewhere. What was purged or deleted with its queue does not come again
+//! its queue takes it, its node has its tombstone, or the copy is damaged: never because something
+//! is missing elsewhere. What was purged or deleted with its queue does not come again
 //! once it is fair. What this file does not do: it does not know what the entries say.
 
 use crate::judge::{Scene, Subject};
@@ -40,7 +40,8 @@ fn removed(scene: &Scene<'_>, at: usize, name: &FullName) -> Option<String> {
     }
     let subject = Subject { name: *name, stamp: fate.label.stamp, custodian: None };
     let witness = (scene.look)(&subject);
-    let reason = witness.buriers.contains(&at) || witness.losers.contains(&at);
+    let damaged = witness.losers.contains(&at) || witness.damaged.contains(&at);
+    let reason = witness.buriers.contains(&at) || damaged;
     (!reason).then(|| format!("{} is removed at {} for no reason", show(*name), node_id(at)))
 }
 
@@ -71,7 +72,8 @@ mod tests {
         let mut history = History::fair();
         history.sends(A, 1).removes(1, 1);
         history.sends(A, 2).confirms(A, 2, 2).delivers(A, 2).asks_delete(A, 2).removes(1, 2);
-        history.sends(A, 3).confirms(A, 3, 2).buried([1]).removes(1, 3);
+        history.sends(A, 3).confirms(A, 3, 2).buried([1]).removes(1, 3).buried([]);
+        history.sends(A, 4).confirms(A, 4, 2).damaged([1]).removes(1, 4);
         history.purges().removes(0, 1);
         history.breaks_nothing();
     }
