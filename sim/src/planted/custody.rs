@@ -17,8 +17,8 @@ pub(super) const BEFORE_THE_MARKS: Border = Border {
     ..Border::HONEST
 };
 
-/// A node yields while the copies that the other lacks are still on their way.
-pub(super) const YIELD_BEFORE_HELD: Border = Border {
+/// A node yields, and has not given the other the copies that it lacks.
+pub(super) const YIELD_WITHOUT_GIVING: Border = Border {
     says: |effects| {
         let given = effects.iter().filter_map(|effect| match effect {
             Effect::Send { link, envelope: Envelope::MakeUp { batch, .. } } => {
@@ -28,7 +28,8 @@ pub(super) const YIELD_BEFORE_HELD: Border = Border {
             _ => None,
         });
         let heard = given.collect();
-        Said { effects, heard, ..Said::default() }
+        let said = without(effects, |envelope| matches!(envelope, Envelope::MakeUp { .. }));
+        Said { heard, ..said }
     },
     ..Border::HONEST
 };

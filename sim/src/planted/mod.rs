@@ -84,12 +84,6 @@ pub const BUGS: &[Bug] = &[
         plot: Plot::Border(&copies::CONTENTS_SWAPPED),
     },
     Bug {
-        name: "yield-before-held",
-        breaks: &["P3", "P10"],
-        shows: &["L5"],
-        plot: Plot::Border(&custody::YIELD_BEFORE_HELD),
-    },
-    Bug {
         name: "leases-not-told",
         breaks: &["P3"],
         shows: &[],
@@ -148,6 +142,12 @@ pub const BUGS: &[Bug] = &[
         breaks: &["P10"],
         shows: &[],
         plot: Plot::Border(&custody::WANT_TOLD_ONCE),
+    },
+    Bug {
+        name: "yield-without-giving",
+        breaks: &["P10"],
+        shows: &["L5"],
+        plot: Plot::Border(&custody::YIELD_WITHOUT_GIVING),
     },
     Bug {
         name: "head-dropped",

@@ -81,8 +81,9 @@ impl Node {
             batches.push(items);
         }
         let Some(session) = self.sessions.progress_mut(peer) else { return };
+        // The other may have said once too often that it has a batch.
+        session.make_up_pending = session.make_up_pending.saturating_sub(1);
         session.make_up_pending += u32::try_from(batches.len()).unwrap_or(u32::MAX);
-        session.make_up_pending -= 1;
         if let (ScanEnd::More, Some(last)) = (end, last) {
             session.make_up_pending += 1;
             self.read_lacking(peer, (id, lacking), Some(last), effects);

@@ -38,6 +38,34 @@ fn a_message_is_stored_and_read_again_however_many_hosts_its_list_names() {
     }
 }
 
+/// One word too many that copies are held made the count of those under way run below zero, and the
+/// node gave that peer nothing any more.
+#[test]
+fn who_says_that_it_has_copies_before_they_were_read_is_given_copies_all_the_same() {
+    let (mut bench, queue) = in_session();
+    let label = bench.label(1);
+    let (batch, partition, accepted, holders) = (1, 0, label.stamp, vec![ME, PEER]);
+    let labels = vec![label];
+    bench.hear(Envelope::Copy { batch, queue, partition, accepted, holders, labels });
+    let envelope = Envelope::Inventory { call: 0, partitions: Vec::new(), last: true };
+    let (now, mut effects) = (bench.now(), Effects::new());
+    bench.node.handle(now, Event::Envelope { link: LINK, envelope }, &mut effects);
+    let load = effects.drain().find_map(|effect| match effect {
+        Effect::Load { load, .. } => Some(load),
+        _ => None,
+    });
+    let load = load.expect("what it lacks is read");
+    bench.hear(Envelope::Held { batch: 0, exceptions: Vec::new() });
+    bench.handle(Event::Loaded { load, rows: Vec::new(), end: ScanEnd::Reached });
+    let messages = vec![(PRODUCER, Ranges::of(1, 1))];
+    let effects = bench.hear(Envelope::Fetch { call: 7, queue, partition, messages });
+    let given = |effect: &Effect| {
+        matches!(effect, Effect::Send { envelope: Envelope::MakeUp { items, .. }, .. }
+            if items.len() == 1)
+    };
+    assert!(effects.iter().any(given), "P10: {effects:?}");
+}
+
 /// A consumer that streams and asked to hide messages for no time got the same one without end.
 #[test]
 fn a_lease_of_no_time_does_not_keep_a_node_busy() {
