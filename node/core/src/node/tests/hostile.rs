@@ -55,8 +55,9 @@ fn who_says_that_it_has_copies_before_they_were_read_is_given_copies_all_the_sam
         _ => None,
     });
     let load = load.expect("what it lacks is read");
-    bench.hear(Envelope::Held { batch: 0, exceptions: Vec::new() });
-    bench.handle(Event::Loaded { load, rows: Vec::new(), end: ScanEnd::Reached });
+    bench.hear(Envelope::Held { batch: 0, exceptions: Vec::new(), commits: 9 });
+    let (rows, damaged) = (Vec::new(), Vec::new());
+    bench.handle(Event::Loaded { load, rows, end: ScanEnd::Reached, damaged });
     let messages = vec![(PRODUCER, Ranges::of(1, 1))];
     let effects = bench.hear(Envelope::Fetch { call: 7, queue, partition, messages });
     let given = |effect: &Effect| {
