@@ -142,6 +142,19 @@ impl Node {
         self.view_changed(now, effects);
     }
 
+    /// Ends the session with a node that leaves, once it has granted what was taken from it: a
+    /// grant that is lost keeps its messages hidden until their leases end (P10).
+    pub(super) fn let_go(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
+        if let Some(session) = self.sessions.with(peer)
+            && session.leaving
+            && !self.reception.takes_from(peer)
+        {
+            let link = session.link;
+            effects.push(Effect::CloseLink(link));
+            self.part(now, link, effects);
+        }
+    }
+
     /// A session is over, for whatever reason; whose it was.
     pub(super) fn session_ended(
         &mut self,

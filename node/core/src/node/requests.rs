@@ -14,7 +14,7 @@ use super::peeking::Peek;
 use super::sending::NewSend;
 use super::status::Told;
 use crate::calls::Parked;
-use crate::effect::{Effect, Effects};
+use crate::effect::Effects;
 use crate::envelope::{Envelope, LeaseChange, Wanted};
 use crate::event::Reply;
 use crate::now::Now;
@@ -175,11 +175,10 @@ impl Node {
             Envelope::HandOver => self.handed_over(now, peer, effects),
             Envelope::Fit { fit } => self.fit_told(now, peer, fit, effects),
             Envelope::Leaving => {
-                if let Some(session) = self.sessions.with(peer) {
-                    let link = session.link;
-                    effects.push(Effect::CloseLink(link));
-                    self.part(now, link, effects);
+                if let Some(session) = self.sessions.with_mut(peer) {
+                    session.leaving = true;
                 }
+                self.let_go(now, peer, effects);
             }
             Envelope::Copy { .. }
             | Envelope::MakeUp { .. }
@@ -293,6 +292,7 @@ impl Node {
             }
             Envelope::Grant { call, queue, deliveries, more } => {
                 self.granted(peer, (call, deliveries), (queue, more), effects);
+                self.let_go(now, peer, effects);
                 self.drained(now, effects);
             }
             Envelope::GrantBack { receipts, heard } => {

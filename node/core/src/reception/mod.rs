@@ -278,6 +278,11 @@ impl Reception {
         self.next_take
     }
 
+    /// Whether a node is still to answer a take.
+    pub(crate) fn takes_from(&self, node: NodeId) -> bool {
+        self.takes.values().any(|taking| taking.peer == node)
+    }
+
     /// A take was answered.
     pub(crate) fn end_take(&mut self, take: u64) -> Option<Taking> {
         let taking = self.takes.remove(&take)?;

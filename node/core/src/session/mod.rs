@@ -51,6 +51,8 @@ pub(crate) struct Session {
     /// Whether this side kept custody when it could have yielded, or had it handed over. What it
     /// has heard since the session began is told with the yield that follows.
     pub(crate) kept: bool,
+    /// Whether the other has said that it leaves.
+    pub(crate) leaving: bool,
     /// Whether all of the other's inventory has come.
     pub(crate) inventory_complete: bool,
     /// Partitions that the other's inventory has named so far.
@@ -116,6 +118,7 @@ impl Sessions {
             fit: true,
             fit_told: true,
             kept: false,
+            leaving: false,
             inventory_complete: false,
             inventoried: BTreeSet::new(),
             make_up: VecDeque::new(),

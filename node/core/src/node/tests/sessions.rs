@@ -46,3 +46,25 @@ fn a_lower_run_ends_the_session_of_a_higher_one_if_it_is_on_another_disk() {
         assert_eq!(bench.session(), Some(session), "L1");
     }
 }
+
+#[test]
+fn who_leaves_is_let_go_once_it_has_granted_what_was_taken_from_it() {
+    let mut bench = Bench::new();
+    let queue = bench.queue(one_partition());
+    bench.up_again(1, 5, DISK);
+    assert_eq!(bench.receive(1, 5000), None, "it waits");
+    let link = LinkId(1);
+    let offer = Envelope::Offer { queue, oldest: 1 };
+    let effects = bench.handle(Event::Envelope { link, envelope: offer });
+    let take = effects.iter().find_map(|effect| match effect {
+        Effect::Send { envelope: Envelope::Take { call, .. }, .. } => Some(*call),
+        _ => None,
+    });
+    let call = take.expect("it takes what is offered");
+    assert!(!bench.is_left(1).contains(&Effect::CloseLink(link)));
+    assert_eq!(bench.session(), Some((1, 5)), "P10: what it grants is on its way");
+    let grant = Envelope::Grant { call, queue, deliveries: Vec::new(), more: None };
+    let effects = bench.handle(Event::Envelope { link, envelope: grant });
+    assert!(effects.contains(&Effect::CloseLink(link)));
+    assert_eq!(bench.session(), None);
+}
