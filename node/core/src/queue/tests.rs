@@ -44,6 +44,17 @@ fn what_arrives_beyond_the_reach_stays_on_disk() {
 }
 
 #[test]
+fn what_comes_back_during_a_read_keeps_its_count_that_the_page_may_not_have() {
+    let mut p = partition();
+    let read = head(&mut p, 1);
+    p.window.start_reading();
+    p.window.arrive(Head { deliveries: 2, ..read.clone() }, 9);
+    p.window.read(vec![read], Reach::End, 9);
+    let counts: Vec<u32> = p.window.iter().map(|head| head.deliveries).collect();
+    assert_eq!(counts, [2], "P3");
+}
+
+#[test]
 fn what_arrives_during_a_read_is_not_missed() {
     let mut p = partition();
     let heads: Vec<Head> = (0..10).map(|time| head(&mut p, time)).collect();

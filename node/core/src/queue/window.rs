@@ -150,7 +150,8 @@ impl Window {
         let beside = self.beside.take().unwrap_or_default();
         // What found no room meanwhile is left to the disk, with all behind it.
         let out = self.left_out.take();
-        for head in heads.into_iter().chain(beside.into_values()) {
+        // What came beside the page is newer: of its deliveries the page may not know (P3).
+        for head in beside.into_values().chain(heads) {
             let stamp = head.label.stamp;
             let within = match reach {
                 Reach::Until(reach) => stamp <= reach,
