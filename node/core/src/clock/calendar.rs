@@ -38,6 +38,9 @@ struct Readings {
     last: Mono,
     best: i128,
     before: Option<i128>,
+    /// By how much it corrected its wall clock: with another correction it believes something else,
+    /// and what it said before counts no more.
+    correction: i64,
 }
 
 impl Calendar {
@@ -77,13 +80,15 @@ impl Calendar {
         self.sick
     }
 
-    /// Another node has told what it believes.
-    pub(crate) fn told(&mut self, node: NodeId, wall: u64) {
+    /// Another node has told what it believes, and by how much it corrects its wall clock for that.
+    pub(crate) fn told(&mut self, node: NodeId, (wall, correction): (u64, i64)) {
         let now = self.last.mono;
         let reading = i128::from(wall) - i128::from(now.0);
-        let fresh = Readings { began: now, last: now, best: reading, before: None };
+        let fresh = Readings { began: now, last: now, best: reading, before: None, correction };
         let present = self.others.entry(node).or_insert(fresh);
-        if now.since(present.began) > WINDOW {
+        if present.correction != correction {
+            *present = fresh;
+        } else if now.since(present.began) > WINDOW {
             *present = Readings { before: Some(present.best), ..fresh };
         }
         present.best = present.best.max(reading);
@@ -153,7 +158,7 @@ mod tests {
             for second in seconds {
                 self.0.read(at(second, off));
                 for (node, other) in (2..).zip(others) {
-                    self.0.told(NodeId(node), at(second, *other).wall.0);
+                    self.0.told(NodeId(node), (at(second, *other).wall.0, 0));
                 }
                 self.0.judge();
             }
@@ -224,11 +229,28 @@ mod tests {
         bench.0.read(at(6, 0));
         for second in 3..6 {
             for node in [2, 3] {
-                bench.0.told(NodeId(node), at(second, 0).wall.0);
+                bench.0.told(NodeId(node), (at(second, 0).wall.0, 0));
             }
         }
         bench.0.judge();
         assert_eq!((bench.off(6, 0), bench.0.is_sick()), (0, false));
+    }
+
+    #[test]
+    fn what_the_others_have_corrected_since_counts_no_more() {
+        let mut bench = Bench::new(0);
+        let told = |bench: &mut Bench, second, others: [(i64, i64); 2]| {
+            bench.0.read(at(second, 0));
+            for (node, (off, correction)) in (2..).zip(others) {
+                bench.0.told(NodeId(node), (at(second, off).wall.0, correction));
+            }
+            bench.0.judge();
+        };
+        // One is wrong, the other has been set right and does not know it yet.
+        told(&mut bench, 0, [(HOUR, 0), (2 * HOUR, 2 * HOUR)]);
+        assert_eq!(bench.off(0, 0), HOUR);
+        told(&mut bench, 1, [(0, -HOUR), (0, 0)]);
+        assert_eq!((bench.off(1, 0), bench.0.is_sick()), (0, false), "P14");
     }
 
     #[test]

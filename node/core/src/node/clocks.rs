@@ -20,7 +20,7 @@ impl Node {
         let Some(session) = self.sessions.progress_mut(peer) else { return };
         let says = i128::from(wall) - i128::from(correction);
         session.clock_offset = i64::try_from(says - i128::from(now.wall.0)).ok();
-        self.calendar.told(peer, wall);
+        self.calendar.told(peer, (wall, correction));
     }
 
     /// Judges the own clock. Where it was ahead of what is believed now by more than others would
