@@ -37,7 +37,7 @@ impl Lease {
         {
             return;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -98,14 +98,7 @@ impl Node {
             let at = u32::try_from(at).unwrap_or(u32::MAX);
             let id = label.id();
             let seen = partition.known.seen(id.process, id.number);
-            let except = if deleted || seen == Seen::Gone {
-                Some(CopyException::Gone)
-            } else if accepted <= purged {
-                Some(CopyException::Purged(purged))
-            } else {
-                None
-            };
-            if let Some(except) = except {
+            if let Some(except) = exception(deleted || seen == Seen::Gone, accepted, purged) {
                 if except == CopyException::Gone {
                     gone.push((id.process, Ranges::of(id.number, id.number)));
                 }
@@ -331,6 +324,14 @@ impl Node {
             effects.write(Write::Delete { key: Key::Deliveries(key).encode() });
         }
     }
+}
+
+/// Why a copy is not to be stored, if it is not.
+fn exception(gone: bool, accepted: Stamp, purged: Stamp) -> Option<CopyException> {
+    if gone {
+        return Some(CopyException::Gone);
+    }
+    (accepted <= purged).then_some(CopyException::Purged(purged))
 }
 
 fn lists_of((queue, partition): PartitionId, list: (Vec<NodeId>, Numbers)) -> Envelope {
