@@ -24,8 +24,8 @@ pub(crate) struct DiskRecord {
     process: ProcessId,
     /// How many commits it has told of.
     commits: u64,
-    /// Its last names before this one.
-    former: Vec<u128>,
+    /// Its last names before this one, and the process that ran on it last under each.
+    former: Vec<(u128, ProcessId)>,
 }
 
 /// The disks of all nodes that were met.
@@ -70,7 +70,10 @@ impl Disks {
         if record.store == hello.store {
             record.process != hello.process && hello.commits < record.commits
         } else {
-            record.former.contains(&hello.store)
+            // Of two living processes under one name, each with a disk of its own, neither was put
+            // back: they are told apart otherwise.
+            let laid_down = |(store, process)| store == hello.store && process != hello.process;
+            record.former.iter().copied().any(laid_down)
         }
     }
 
@@ -83,17 +86,18 @@ impl Disks {
             return Disk::First;
         };
         let Known { record, written } = known;
-        if record.process != process {
-            (record.process, *written) = (process, false);
-        }
         if record.store == store {
+            if record.process != process {
+                (record.process, *written) = (process, false);
+            }
             record.commits = record.commits.max(commits);
             return Disk::Same;
         }
-        record.former.push(record.store);
+        record.former.push((record.store, record.process));
         let many = record.former.len().saturating_sub(FORMER_MAX);
         record.former.drain(..many);
-        (record.store, record.commits, *written) = (store, commits, false);
+        (record.store, record.process, record.commits) = (store, process, commits);
+        *written = false;
         Disk::Another
     }
 
@@ -182,6 +186,18 @@ pub(super) mod tests {
         let last = 3 + FORMER_MAX as u128;
         assert_eq!((1..=last).filter(outdated).count(), FORMER_MAX, "the last ones");
         assert!(outdated(&(last - 1)) && !outdated(&last));
+    }
+
+    #[test]
+    fn of_two_processes_under_one_name_with_disks_of_their_own_neither_was_put_back() {
+        let mut disks = met(B, 1);
+        for _ in 0..3 {
+            assert!(!disks.is_outdated(&hello(2, 2, 0)));
+            assert_eq!(disks.met(&hello(2, 2, 0)), Disk::Another);
+            assert!(!disks.is_outdated(&hello(1, 1, 0)), "it was never opened anew");
+            assert_eq!(disks.met(&hello(1, 1, 0)), Disk::Another);
+        }
+        assert!(disks.is_outdated(&hello(2, 3, 100)), "and what was is");
     }
 
     #[test]
