@@ -52,17 +52,21 @@ impl Node {
         effects: &mut Effects,
     ) {
         let Doubt { key, missed, refills } = &doubt;
-        if damaged.contains(key) {
+        let row = rows.first();
+        if row.is_none() || damaged.contains(key) {
             if *refills != self.desk.loads.refills {
                 // It may have been read before it was stored again.
                 self.read_doubted(Doubt { refills: self.desk.loads.refills, ..doubt }, effects);
                 return;
             }
-            self.count("bodies_lost");
-            match rows.first().map(|row| MessageRecord::decode(key, &row.value)) {
-                Some(Ok(message)) => self.lose(*key, message.label.number),
+            self.count_more("bodies_lost", row.map_or(0, |_| 1));
+            let message = row.and_then(|row| MessageRecord::decode(key, &row.value).ok());
+            let read = message.map(|message| message.label.number);
+            match read.or_else(|| missed.as_ref().map(|receipt| receipt.number)) {
+                // What is gone by now is not held, and so not lost.
+                Some(number) => self.lose(*key, number),
                 // Which one it was is found by the scrub.
-                Some(Err(_)) | None => self.count("rows_damaged"),
+                None => self.count_more("rows_damaged", row.map_or(0, |_| 1)),
             }
         }
         if let Some(receipt) = missed {

@@ -98,6 +98,19 @@ fn a_delivery_that_nobody_heard_of_is_made_again_and_one_that_was_heard_of_is_no
 }
 
 #[test]
+fn a_row_that_has_vanished_is_not_handed_out_again_and_again_until_the_scrub_comes() {
+    let mut bench = Bench::new();
+    let queue = bench.queue(one_partition());
+    bench.send(queue, 1..=1);
+    let first = bench.receive(1, 0).unwrap();
+    let key = delivery_message(&first[0]).0;
+    bench.rows.remove(&key.encode());
+    bench.handle(missed(&bench, &first[0]));
+    assert_eq!(counted(&bench, "copies_lost"), 1);
+    assert_eq!(bench.receive(1, 0), None, "it is not here");
+}
+
+#[test]
 fn the_scrub_finds_rows_that_vanished_and_removes_those_that_cannot_be_read() {
     let mut bench = Bench::new();
     (bench.node.config.scrub_every, bench.node.config.page_rows) = (Duration::from_secs(1), 2);
