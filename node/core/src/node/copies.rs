@@ -131,11 +131,12 @@ impl Node {
                 self.timers.at_latest(timer, now.mono.plus(after));
             } else if partition.flights.with(label.stamp).is_some() {
                 // It was handed out before its copy here was lost: its lease runs on.
+            } else if seen == Seen::Lost {
+                // Its row may say how often it was delivered; leases that were told count there.
+                again.push(key);
             } else if let Some(told) = partition.told_lease(label.stamp, now.mono) {
                 partition.honour(head, told, now.mono);
                 self.timers.at_latest(Timer::Partition(queue, number), told.0);
-            } else if seen == Seen::Lost {
-                again.push(key);
             } else if partition.may_hand_out(&head, rule) {
                 partition.window.arrive(head, self.config.window_max);
             } else {

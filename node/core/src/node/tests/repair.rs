@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::envelope::delivery_message;
+use crate::envelope::{LeaseTold, delivery_message};
 use crate::event::Missed;
 
 fn counted(bench: &Bench, counter: &str) -> u64 {
@@ -148,4 +148,28 @@ fn what_comes_and_goes_while_rows_are_read_is_not_taken_for_lost() {
     bench.pass(1000);
     assert!(counted(&bench, "scrubs") > 10);
     assert_eq!(counted(&bench, "copies_lost"), 0);
+}
+
+#[test]
+fn a_copy_that_is_here_again_keeps_its_own_count_beside_the_lease_of_another_custodian() {
+    let mut bench = Bench::new();
+    let queue = bench.queue(one_partition());
+    bench.send(queue, 1..=1);
+    for delivery in 1..=3 {
+        let came = bench.receive(1, 0).unwrap().remove(0);
+        assert_eq!(came.receipt.delivery, delivery);
+        bench.ask(Request::Release { receipts: vec![came.receipt], delay_ms: 0 });
+    }
+    let stamp = bench.label(1).stamp;
+    let key = MessageKey { queue, partition: 0, stamp };
+    bench.rotten.insert(key);
+    bench.handle(lost(key));
+    let (custodian, boot) = (NodeId(2), 7);
+    let lease = LeaseTold { number: 1, stamp, remaining_ms: 5000, custodian, boot, delivery: 1 };
+    let now = bench.now();
+    bench.node.leases_told(now, (queue, 0), &[lease]);
+    bench.send(queue, 1..=1);
+    assert_eq!(bench.receive(1, 0), None, "P3: the lease runs");
+    bench.pass(6000);
+    assert_eq!(bench.receive(1, 0).unwrap()[0].receipt.delivery, 4, "P3");
 }
