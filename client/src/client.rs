@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use gaggle_client_core::{Answer, Failure, Verb};
 use gaggle_wire::{
-    ChangeMode, QueueDescription, QueueName, QueueNameError, Receipt, Request, Response, Settings,
-    SettingsChange, Status,
+    ChangeMode, Loss, NodeId, QueueDescription, QueueName, QueueNameError, Receipt, Request,
+    Response, Settings, SettingsChange, Status,
 };
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
@@ -36,6 +36,18 @@ pub struct SettingsChanged {
     pub before: Settings,
     /// As they are, or would be after a dry run.
     pub after: Settings,
+}
+
+/// How far the removal of a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removing {
+    /// It leaves.
+    Leaving {
+        /// How many messages still depend on it, as far as that is known.
+        left: Option<u64>,
+    },
+    /// It is no member any more.
+    Removed,
 }
 
 impl Client {
@@ -162,6 +174,28 @@ impl Client {
             Response::Status(status) => Ok(*status),
             _ => Err(misfit()),
         }
+    }
+
+    /// Removes a node from the cluster for good, or goes on with that: at first it leaves, and once
+    /// nothing depends on it any more it is removed. To be called again until it says so.
+    ///
+    /// # Errors
+    /// See [`QueueError`]. A node that is away is refused, unless what only it holds may be lost.
+    pub async fn remove_node(&self, node: NodeId, loss: Loss) -> Result<Removing, QueueError> {
+        match self.handle.ask(Request::RemoveNode { node, loss }).await?.response {
+            Response::Done => Ok(Removing::Removed),
+            Response::Leaving { left } => Ok(Removing::Leaving { left }),
+            _ => Err(misfit()),
+        }
+    }
+
+    /// A node that is being removed stays after all.
+    ///
+    /// # Errors
+    /// See [`QueueError`].
+    pub async fn keep_node(&self, node: NodeId) -> Result<(), QueueError> {
+        self.handle.ask(Request::KeepNode { node }).await?;
+        Ok(())
     }
 
     /// Removes messages for good, by their deliveries or receipts; one result for each, in order.

@@ -131,7 +131,7 @@ mod shelf;
 pub mod tls;
 mod waiters;
 
-pub use client::{Client, SettingsChanged};
+pub use client::{Client, Removing, SettingsChanged};
 pub use consumer::{Consumer, ConsumerBuilder};
 pub use delivery::{Deleted, Delivery, Received};
 pub use error::{
@@ -140,8 +140,8 @@ pub use error::{
 pub use gaggle_client_core::Confirmed;
 pub use gaggle_wire as wire;
 pub use gaggle_wire::{
-    AttributeValue, Attributes, ChangeMode, Message, MessageId, Outcome, QueueDescription,
-    QueueName, Receipt, Refusal, Retry, Settings, SettingsChange, Stamp, Status,
+    AttributeValue, Attributes, ChangeMode, Loss, Message, MessageId, NodeId, Outcome,
+    QueueDescription, QueueName, Receipt, Refusal, Retry, Settings, SettingsChange, Stamp, Status,
 };
 pub use lease::Lease;
 pub use options::ConnectOptions;

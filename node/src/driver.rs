@@ -149,7 +149,7 @@ impl Driver {
                 }
                 End::Abandoned => return Ok(close(life).await?),
                 End::Renewed => {
-                    tracing::warn!("the disk was put back to an earlier state: a new host begins");
+                    tracing::warn!("what this node is has changed: it is opened anew");
                     dials.set(Vec::new());
                     life.voices.close_all(Close::StoreFailed);
                     close(life).await?;
@@ -193,6 +193,7 @@ impl Driver {
                 Err(DriveError::Store(error)) if error.is_full() => {
                     tracing::warn!(%error, "there is no room yet");
                 }
+                Err(error @ DriveError::Rows(OpenError::Removed(_))) => return Err(error),
                 Err(error) if *failures >= FAILURES_MAX => return Err(error),
                 Err(error) => {
                     *failures += 1;

@@ -3,8 +3,11 @@
 //! It waits for no answer; the oracle hears it. What this file does not do: when a guest comes is
 //! in the plan.
 
-use gaggle_wire::{Attempt, ChangeMode, Label, Message, ProcessId, Request, SettingsChange, Stamp};
+use gaggle_wire::{
+    Attempt, ChangeMode, Label, Loss, Message, NodeId, ProcessId, Request, SettingsChange, Stamp,
+};
 
+use crate::options::place;
 use crate::oracle::FullName;
 use crate::plan::{Errand, queue_name};
 use crate::process::EPOCH;
@@ -27,6 +30,15 @@ impl World {
                 let change = SettingsChange { visibility_timeout_ms, ..Default::default() };
                 Some(Request::SetQueue { name, change, mode: ChangeMode::Apply })
             }
+            Errand::Remove(node) => {
+                self.removal_asked(place(NodeId(node)), Loss::Refused);
+                Some(Request::RemoveNode { node: NodeId(node), loss: Loss::Refused })
+            }
+            Errand::RemoveAnyway(node) => {
+                self.removal_asked(place(NodeId(node)), Loss::Accepted);
+                Some(Request::RemoveNode { node: NodeId(node), loss: Loss::Accepted })
+            }
+            Errand::Keep(node) => Some(Request::KeepNode { node: NodeId(node) }),
             Errand::SendAgain => self.old_message().map(send),
             Errand::SendAhead(ms) => self.message_ahead(ms).map(send),
         };

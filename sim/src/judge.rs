@@ -9,7 +9,7 @@ use gaggle_core::ledger::MessageKey;
 use gaggle_wire::{NodeId, Request, Stamp};
 
 use crate::goals::Goals;
-use crate::oracle::{Answer, Delivered, Fact, FullName, Oracle, Place};
+use crate::oracle::{Answer, Delivered, Fact, FullName, Oracle, Place, show};
 use crate::promises::{self, Violation};
 use crate::truth::Truth;
 use crate::weather::Weather;
@@ -101,6 +101,25 @@ impl Judge {
     /// A node is about to lose what is on its disk.
     pub(crate) fn disk_lost(&mut self, now: u64, at: usize, look: Look<'_>) {
         self.weather.disturb();
+        self.truth.disk_lost(at);
+        self.oracle.disk_lost(now, at, look);
+    }
+
+    /// A node is removed from the cluster: what is to be consumed must lie at another one, unless
+    /// loss was accepted.
+    pub(crate) fn removed(&mut self, now: u64, (at, loss): (usize, bool), look: Look<'_>) {
+        if !loss {
+            let mut open = self.oracle.fates().filter(|(_, fate)| fate.is_open());
+            let alone = open.find(|(name, fate)| {
+                let witness = look(&fate.subject(**name));
+                witness.holders.iter().eq([&at]) && witness.buriers.is_empty()
+            });
+            if let Some((name, _)) = alone {
+                let node = crate::options::node_id(at);
+                let text = format!("{node} is removed, and only it has {}", show(*name));
+                self.violations.push(Violation { promise: 1, text });
+            }
+        }
         self.truth.disk_lost(at);
         self.oracle.disk_lost(now, at, look);
     }

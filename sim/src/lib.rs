@@ -33,6 +33,7 @@ pub mod planted;
 mod process;
 pub mod promises;
 mod putting_back;
+mod removing;
 pub mod report;
 pub mod scenarios;
 pub mod shrink;

@@ -4,9 +4,9 @@
 
 use std::collections::VecDeque;
 
-use gaggle_core::Node;
 use gaggle_core::event::Event;
 use gaggle_core::ledger::{Key, MessageKey, Write, key::meta, record};
+use gaggle_core::{Node, OpenError};
 use gaggle_wire::{Request, Response};
 use rand::RngExt;
 
@@ -58,8 +58,11 @@ impl World {
         if let Some(border) = self.border {
             (border.opens)(&mut config, &mut rows);
         }
-        let node = Node::open(config, now, &mut rows.drain(..)).expect("its rows are its own");
-        process.node = Some(node);
+        match Node::open(config, now, &mut rows.drain(..)) {
+            Ok(node) => process.node = Some(node),
+            Err(OpenError::Removed(_)) => return self.ended_for_good(at),
+            Err(error) => panic!("its rows are its own: {error}"),
+        }
         self.note_knowers(at);
         self.feed(at, Event::Started);
         self.start_measuring(at);
@@ -255,7 +258,7 @@ impl World {
         let keys = self.processes[at].disk.keys().filter_map(|key| Key::parse(key));
         let kept =
             |key: &Key| matches!(key, Key::Meta(_) | Key::Queue(_) | Key::Member(_) | Key::Disk(_));
-        keys.filter(|key| !kept(key)).collect()
+        keys.filter(|key| !kept(key) && !matches!(key, Key::Removal(..))).collect()
     }
 }
 

@@ -9,6 +9,7 @@ use gaggle_core::event::Event;
 use gaggle_core::now::{Mono, Now};
 
 use crate::disk::Disk;
+use crate::removing::Struck;
 use crate::trouble::Illness;
 use crate::wall::WallClock;
 
@@ -27,6 +28,8 @@ pub(crate) struct Process {
     pub(crate) put_back: bool,
     /// Who knew that when it was started, in which life.
     pub(crate) known_by: BTreeSet<(usize, u64)>,
+    /// How it is with its removal from the cluster.
+    pub(crate) struck: Struck,
     /// Whom it wants to be connected to.
     pub(crate) wishes: BTreeSet<usize>,
     /// Whom it is dialling.
@@ -73,6 +76,7 @@ impl Process {
             wiped: false,
             put_back: false,
             known_by: BTreeSet::new(),
+            struck: Struck::default(),
             wishes: BTreeSet::new(),
             dialling: BTreeSet::new(),
             dialled: BTreeMap::new(),

@@ -44,10 +44,12 @@ impl World {
         process.wiped = false;
     }
 
-    /// A node was told of its disk and is a new host from now on.
+    /// A node was told of its disk and is a new host from now on, or is no member any more.
     pub(crate) fn renewed(&mut self, at: usize) {
         self.report.line(self.now, format_args!("renewed {}", at + 1));
-        self.judge.goals.note(Goal::PutBackNoticed);
+        if self.processes[at].put_back {
+            self.judge.goals.note(Goal::PutBackNoticed);
+        }
         let process = &mut self.processes[at];
         process.put_back = false;
         process.disk.crash(LastCommit::Made);

@@ -342,6 +342,7 @@ impl World {
         match effect {
             Effect::Write(write) => {
                 self.watch_removals(at, &write);
+                self.watch_strikes(&write);
                 self.processes[at].disk.write(write);
                 self.written(at);
             }

@@ -240,6 +240,8 @@ impl Pending {
                 | Request::SetQueue { .. }
                 | Request::DeleteQueue { .. }
                 | Request::PurgeQueue { .. }
+                | Request::RemoveNode { .. }
+                | Request::KeepNode { .. }
         )
     }
 }
@@ -251,8 +253,11 @@ fn fits(request: &Request, response: &Response) -> bool {
         }
         Request::SetQueue { .. } => matches!(response, Response::QueueSet { .. }),
         Request::ListQueues { .. } => matches!(response, Response::Queues { .. }),
-        Request::DeleteQueue { .. } | Request::PurgeQueue { .. } => {
+        Request::DeleteQueue { .. } | Request::PurgeQueue { .. } | Request::KeepNode { .. } => {
             matches!(response, Response::Done)
+        }
+        Request::RemoveNode { .. } => {
+            matches!(response, Response::Done | Response::Leaving { .. })
         }
         Request::Receive { .. } | Request::Peek { .. } => {
             matches!(response, Response::Deliveries { .. })

@@ -59,6 +59,8 @@ fn requests() -> Vec<Request> {
         Request::Extend { receipts: receipts.clone(), visibility_ms: 30_000 },
         Request::Release { receipts, delay_ms: 100 },
         Request::Status,
+        Request::RemoveNode { node: NodeId(3), loss: Loss::Accepted },
+        Request::KeepNode { node: NodeId(3) },
     ]
 }
 
@@ -80,6 +82,8 @@ fn refusals() -> Vec<Refusal> {
         Refusal::Draining,
         Refusal::LimitReached { what: "queues".to_owned(), limit: 100 },
         Refusal::OutcomeUnknown,
+        Refusal::NodeNotFound { node: NodeId(3) },
+        Refusal::NodeAway { node: NodeId(3) },
     ]
 }
 
@@ -137,6 +141,7 @@ fn responses() -> Vec<Response> {
             members: vec![member_status],
             queues: vec![queue_status],
         })),
+        Response::Leaving { left: Some(300) },
     ]
 }
 
@@ -180,6 +185,7 @@ fn every_header_is_decoded_as_it_was_encoded() {
 #[test]
 fn codes_are_distinct_and_for_ever() {
     let codes: Vec<u16> = refusals().iter().map(Refusal::code).collect();
-    let golden = [100, 101, 200, 201, 102, 103, 300, 304, 104, 202, 105, 203, 301, 302, 303, 400];
+    let golden =
+        [100, 101, 200, 201, 102, 103, 300, 304, 104, 202, 105, 203, 301, 302, 303, 400, 204, 305];
     assert_eq!(codes, golden);
 }

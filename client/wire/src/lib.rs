@@ -34,7 +34,9 @@ pub use message::{
 pub use name::{NodeId, NodeIdError, ProcessId, QueueName, QueueNameError};
 pub use receipt::{QueueId, Receipt, ReceiptError};
 pub use refusal::{Outcome, Refusal, Retry};
-pub use request::{Attempt, ChangeMode, RECEIVE_MAX, Request, RequestFrame, SEND_MAX, VERSION};
+pub use request::{
+    Attempt, ChangeMode, Loss, RECEIVE_MAX, Request, RequestFrame, SEND_MAX, VERSION,
+};
 pub use response::{
     ClusterMember, DeleteResult, DeliveryLabel, LIST_MAX, MemberStatus, NodeReport, QueueCounts,
     QueueDescription, QueueStatus, Response, ResponseFrame, SendException, SentBatch, Standing,

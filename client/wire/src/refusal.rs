@@ -6,6 +6,8 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::NodeId;
+
 /// What is known of an operation that did not succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -115,6 +117,18 @@ pub enum Refusal {
     /// Not enough hosts answered in time, or the disk failed under way.
     #[error("whether it was done is unknown")]
     OutcomeUnknown,
+    /// No node of this name is or was a member, as far as this node knows.
+    #[error("there is no node {node}")]
+    NodeNotFound {
+        /// The name.
+        node: NodeId,
+    },
+    /// A member cannot be reached, and nobody knows what only it holds.
+    #[error("node {node} is away, and nobody else knows what it holds")]
+    NodeAway {
+        /// Which one.
+        node: NodeId,
+    },
 }
 
 impl Refusal {
@@ -137,6 +151,8 @@ impl Refusal {
             Self::Draining => 302,
             Self::LimitReached { .. } => 303,
             Self::ClockAhead { .. } => 304,
+            Self::NodeNotFound { .. } => 204,
+            Self::NodeAway { .. } => 305,
             Self::OutcomeUnknown => 400,
         }
     }

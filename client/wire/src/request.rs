@@ -11,7 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Label, ProcessId, QueueId, QueueName, Receipt, SettingsChange};
+use crate::{Label, NodeId, ProcessId, QueueId, QueueName, Receipt, SettingsChange};
 
 /// The version of the client protocol that this crate speaks.
 pub const VERSION: u16 = 1;
@@ -154,6 +154,28 @@ pub enum Request {
     },
     /// Asks how the cluster is.
     Status,
+    /// Removes a node from the cluster for good: at first it leaves, which this begins; once
+    /// nothing depends on it any more, it is removed. Repeated until it is answered by `Done`.
+    RemoveNode {
+        /// Which one.
+        node: NodeId,
+        /// Whether it may be removed although messages may be lost with it.
+        loss: Loss,
+    },
+    /// A node that leaves is to stay.
+    KeepNode {
+        /// Which one.
+        node: NodeId,
+    },
+}
+
+/// Whether what nobody else is known to hold may be lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Loss {
+    /// No: a node that is away is not removed, for nobody knows what only it has.
+    Refused,
+    /// Yes.
+    Accepted,
 }
 
 /// Whether an id may have been sent before.

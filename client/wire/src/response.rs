@@ -46,7 +46,7 @@ pub enum Response {
         /// Whether to ask for the next page.
         more: bool,
     },
-    /// To `DeleteQueue`, `PurgeQueue`, `StopConsume`.
+    /// To `DeleteQueue`, `PurgeQueue`, `StopConsume`, `KeepNode`, and to `RemoveNode` at last.
     Done,
     /// To `Send`.
     Sent(SentBatch),
@@ -64,6 +64,11 @@ pub enum Response {
     Released(Vec<Result<(), Refusal>>),
     /// To `Status`.
     Status(Box<Status>),
+    /// To `RemoveNode`: the node leaves.
+    Leaving {
+        /// How many messages still depend on it, as far as that was counted.
+        left: Option<u64>,
+    },
 }
 
 /// What a client needs to know of the cluster.

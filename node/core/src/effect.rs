@@ -74,8 +74,8 @@ pub enum Effect {
     },
     /// All is handed over: the node may be closed.
     Drained,
-    /// The node is another host from now on, after the writes before it: it is to be closed, and
-    /// opened anew.
+    /// The node is another host from now on, or no member any more, after the writes before it: it
+    /// is to be closed, and opened anew on rows that say so.
     Renewed,
     /// End the node at once and without a goodbye: nothing that it would still say is true.
     Stop(Stop),

@@ -24,7 +24,7 @@ pub use lease::{DeliveryRef, Heard, LeaseChange, LeaseTold};
 pub use crate::custody::digest::Digest;
 use crate::ledger::MessageKey;
 use crate::ranges::Ranges;
-use crate::table::Entry;
+use crate::table::{Entry, Removal};
 
 /// Which stream of the connection an envelope takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,8 +42,10 @@ pub enum Envelope {
     Table {
         /// To pair the answer.
         call: u64,
-        /// What the sender knows.
+        /// What the sender knows of queues.
         entries: Vec<Entry>,
+        /// What it knows of nodes that are to leave, or were removed.
+        removals: Vec<Removal>,
     },
     /// The entries of that call are on disk.
     TableHeld {
@@ -353,6 +355,26 @@ pub enum Envelope {
     /// The receiver's disk was put back to an earlier state: the sender knows it with more
     /// commits, or by a later name.
     PutBack,
+    /// The sender is to leave the cluster and takes nothing new: the copies of this batch are to
+    /// go to another host.
+    Declined {
+        /// Of the `Copy`.
+        batch: u64,
+    },
+    /// How many messages depend on this node, which is to leave?
+    AskDependence {
+        /// To pair the answer.
+        call: u64,
+        /// Which node: the receiver, or one that is away.
+        node: NodeId,
+    },
+    /// So many do.
+    Dependence {
+        /// Of the `AskDependence`.
+        call: u64,
+        /// As far as the sender knows.
+        messages: u64,
+    },
 }
 
 /// A message that a host lacks.

@@ -15,6 +15,7 @@ mod deleting;
 mod expiring;
 mod giving;
 mod inventory;
+mod leaving;
 mod link;
 mod loading;
 mod making_up;
@@ -23,6 +24,7 @@ mod passing;
 mod peeking;
 mod receiving;
 mod refilling;
+mod removing;
 mod renewing;
 mod replacing;
 mod requests;
@@ -247,7 +249,7 @@ impl Node {
     /// What this node tells a client first.
     #[must_use]
     pub fn welcome(&self) -> Welcome {
-        let members = self.membership.view().iter().filter_map(|(node, member)| {
+        let members = self.members().filter_map(|(node, member)| {
             let address = member.client_address?;
             Some(ClusterMember { node, address, standing: self.standing(node, member) })
         });
@@ -301,6 +303,7 @@ impl Node {
     /// Whether this node hands out and accepts: its marks are in, its disk is well, it stays.
     fn is_ready(&self) -> bool {
         self.run.drain == Drain::No
+            && !self.leaves()
             && self.sessions.may_serve_any()
             && self.run.measured.commit_running_ms < COMMIT_STUCK_MS
     }

@@ -181,6 +181,11 @@ fn advise(refusal: &Refusal) -> (Exit, &'static str) {
         Refusal::QueueExists { .. } => {
             (Exit::Failed, "change it with `gaggle queue set`, or choose another name")
         }
+        Refusal::NodeNotFound { .. } => (Exit::NotFound, "`gaggle status` shows the nodes"),
+        Refusal::NodeAway { .. } => (
+            Exit::Unavailable,
+            "bring it back first; --accept-loss goes on without it, and loses what only it holds",
+        ),
         Refusal::BadSetting { .. } => (Exit::Usage, "choose a value within these limits"),
         Refusal::ReservedName => (Exit::Usage, "choose a name with another ending"),
         Refusal::MessageTooLarge { .. } => (

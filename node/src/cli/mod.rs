@@ -16,6 +16,7 @@ mod dev;
 mod failure;
 mod lines;
 mod local;
+mod node;
 mod output;
 mod peek;
 mod prompt;
@@ -62,6 +63,8 @@ enum Command {
     Release(settle::ReleaseArgs),
     #[command(subcommand)]
     Queue(queue::Command),
+    #[command(subcommand)]
+    Node(node::Command),
     Status(status::Args),
     Serve(serve::Args),
     Restore(restore::Args),
@@ -119,6 +122,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Extend(args) => wait_for(settle::extend(args)),
         Command::Release(args) => wait_for(settle::release(args)),
         Command::Queue(command) => wait_for(queue::run(command)),
+        Command::Node(command) => wait_for(node::run(command)),
         Command::Status(args) => wait_for(status::run(args)),
         Command::Serve(args) => wait_for(serve::run(args)),
         Command::Restore(args) => restore::run(args),

@@ -14,6 +14,8 @@ use tokio::sync::oneshot;
 use super::failure::{Exit, Failure};
 use super::values;
 use crate::config::{ConfigError, ServeConfig, ServeOptions, Size, Span};
+use gaggle_core::OpenError;
+
 use crate::driver::DriveError;
 use crate::server::{ServeError, Server};
 
@@ -222,6 +224,7 @@ fn not_started(error: &ServeError) -> Failure {
         ServeError::NotAdvertised(_) => (Exit::Usage, "set `advertise`"),
         ServeError::UnknownSeed { .. } => (Exit::Usage, "check `seeds`"),
         ServeError::Net(_) => (Exit::Failed, "check `listen`; another program may have the port"),
+        ServeError::Drive(DriveError::Rows(OpenError::Removed(_))) => (Exit::Failed, JOIN_ANEW),
         ServeError::Drive(_) => {
             (Exit::Failed, "check `data`: the disk, and that no other node uses it")
         }
@@ -235,7 +238,11 @@ fn ended_badly(error: &ServeError) -> Failure {
         ServeError::Drive(DriveError::NameTaken { .. }) => {
             "give each node a certificate and a `data` of its own: gaggle cert node ID"
         }
+        ServeError::Drive(DriveError::Rows(OpenError::Removed(_))) => JOIN_ANEW,
         _ => "what was confirmed is on the disk: start it again",
     };
     Failure::new(Exit::Failed, "the node ended", error, remedy)
 }
+
+const JOIN_ANEW: &str =
+    "remove the directory `data`, or name another one, and it may join as a new host";

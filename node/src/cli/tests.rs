@@ -42,6 +42,8 @@ fn what_the_documentation_says_is_taken() {
         "gaggle status --wait --timeout 10s --members 3 --json",
         "gaggle bench --producers 4 --consumers 4 --in-flight 8 --size 100 --messages 10 --json",
         "gaggle bench --rate 1000 --queues 2 --backlog 5 --kill",
+        "gaggle node remove 3 --yes --accept-loss --timeout 5m --json",
+        "gaggle node keep 3",
         "gaggle completions bash",
     ];
     for line in lines {

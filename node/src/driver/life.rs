@@ -56,7 +56,7 @@ pub(crate) enum End {
     Deaf,
     /// The core says that it has to.
     Told(Stop),
-    /// The disk was put back to an earlier state: the node is another host from now on.
+    /// The core says that it has to be opened anew: it is another host from now on, or none.
     Renewed,
     /// Nobody can ask it any more.
     Abandoned,

@@ -52,6 +52,8 @@ fn check(request: &Request, contents: &[Bytes]) -> Result<(), Refusal> {
         | Request::Consume { .. }
         | Request::Credit { .. }
         | Request::StopConsume { .. }
+        | Request::RemoveNode { .. }
+        | Request::KeepNode { .. }
         | Request::Status => Ok(()),
     }
 }

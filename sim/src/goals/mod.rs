@@ -76,11 +76,15 @@ pub enum Goal {
     QueueRenewed,
     /// A node is told that its disk was put back to an earlier state.
     PutBackNoticed,
+    /// A node is removed from the cluster.
+    Removed,
+    /// A node that was removed joins again as a new host.
+    JoinedAnew,
 }
 
 impl Goal {
     /// All, with what they are called.
-    pub const ALL: [(Self, &'static str); 28] = [
+    pub const ALL: [(Self, &'static str); 30] = [
         (Self::Takeover, "takeover"),
         (Self::YieldToReturned, "yield to a returned host"),
         (Self::HandedOver, "custody handed over"),
@@ -109,6 +113,8 @@ impl Goal {
         (Self::ComparedDifferent, "difference found by digest"),
         (Self::QueueRenewed, "back to a queue created anew"),
         (Self::PutBackNoticed, "restored disk noticed"),
+        (Self::Removed, "node removed"),
+        (Self::JoinedAnew, "removed node joined anew"),
     ];
 }
 
@@ -139,6 +145,6 @@ mod tests {
     fn every_goal_is_in_the_table_once() {
         let all: BTreeSet<Goal> = Goal::ALL.iter().map(|(goal, _)| *goal).collect();
         assert_eq!(all.len(), Goal::ALL.len());
-        assert_eq!(all.last(), Some(&Goal::PutBackNoticed), "the last one of the enum");
+        assert_eq!(all.last(), Some(&Goal::JoinedAnew), "the last one of the enum");
     }
 }

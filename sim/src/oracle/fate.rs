@@ -133,7 +133,7 @@ impl Fate {
         self.confirmed.is_some() && !self.delete_asked && !self.excused
     }
 
-    pub(super) fn subject(&self, name: FullName) -> Subject {
+    pub(crate) fn subject(&self, name: FullName) -> Subject {
         Subject { name, stamp: self.label.stamp, custodian: None }
     }
 

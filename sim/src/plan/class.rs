@@ -67,6 +67,8 @@ pub enum Class {
     Lone,
     /// Disks are put back to an earlier state.
     PutBacks,
+    /// A node is removed from the cluster, for good or until it joins anew.
+    Removals,
 }
 
 impl Class {
@@ -81,11 +83,12 @@ impl Class {
                 | Self::Guests
                 | Self::Renewals
                 | Self::Lone
+                | Self::Removals
         )
     }
 
     /// Those that are drawn from a generator of their own, with the same chance.
-    pub(crate) const OWN: [(Self, u32); 19] = [
+    pub(crate) const OWN: [(Self, u32); 20] = [
         (Self::Clocks, 12),
         (Self::Recovery, 12),
         (Self::FastRestarts, 12),
@@ -105,6 +108,7 @@ impl Class {
         (Self::Renewals, 10),
         (Self::Lone, 12),
         (Self::PutBacks, 10),
+        (Self::Removals, 10),
     ];
 
     /// Those that are drawn one after the other, with the chance (of a hundred) that a run has it.

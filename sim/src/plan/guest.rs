@@ -24,6 +24,12 @@ pub enum Errand {
     Create,
     /// Its visibility timeout becomes so many milliseconds.
     Set(u64),
+    /// A node is removed from the cluster, or its removal goes on.
+    Remove(u64),
+    /// The same, and what only it has may be lost.
+    RemoveAnyway(u64),
+    /// A node that leaves is to stay.
+    Keep(u64),
     /// A message that was sent not long ago, and deleted if there is one, is sent again.
     SendAgain,
     /// A message is sent whose stamp is ahead of all clocks by so many milliseconds.
@@ -62,6 +68,32 @@ impl Draw {
             let (at, node) = (at + self.within((20, 1500)), self.node());
             self.add(at, Deed::Guest { node, errand: Errand::Create });
         }
+    }
+
+    /// A node is removed: asked for again and again, at one node or another. Some operators change
+    /// their mind, and some cannot wait; the node may come back with an empty disk.
+    pub(super) fn removals(&mut self) {
+        if self.plan.founders < 3 {
+            return;
+        }
+        let victim = self.node();
+        let anyway = !self.plan.calm && self.rng.random_bool(0.2);
+        let mut at = self.within((0, self.plan.storm_ms));
+        for _ in 0..self.within((2, 30)) {
+            let errand = if self.rng.random_bool(0.02) {
+                Errand::Keep(victim)
+            } else if anyway {
+                Errand::RemoveAnyway(victim)
+            } else {
+                Errand::Remove(victim)
+            };
+            let Some(node) = self.other(victim) else { return };
+            self.add(at, Deed::Guest { node, errand });
+            at += self.within((50, 600));
+        }
+        self.plan.storm_ms = self.plan.storm_ms.max(at + 1);
+        let back = self.within((0, 4000));
+        self.add(at.saturating_sub(back), Deed::Start { node: victim });
     }
 
     /// All who receive move to one node: what others hold has to come there.

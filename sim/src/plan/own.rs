@@ -74,6 +74,7 @@ impl Draw {
             Class::Guests => self.guests(),
             Class::Renewals => self.renewals(),
             Class::Lone => self.lone(),
+            Class::Removals => self.removals(),
             _ => unreachable!("it is drawn from the first generator"),
         }
     }

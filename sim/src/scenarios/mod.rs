@@ -32,6 +32,7 @@ mod forming;
 mod leases;
 mod limits;
 mod putting_back;
+mod removing;
 mod repair;
 mod restart;
 mod slow;
@@ -70,6 +71,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         leases::ALL,
         limits::ALL,
         putting_back::ALL,
+        removing::ALL,
         repair::ALL,
         restart::ALL,
         slow::ALL,

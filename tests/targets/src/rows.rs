@@ -70,6 +70,7 @@ pub(crate) fn opening(data: &[u8]) {
             state::House::on(1, rows).start();
         }
         Err(OpenError::BadRow(key)) => assert!(rows.iter().any(|row| row.key == key)),
+        Err(OpenError::Removed(node)) => assert_eq!(node, NodeId(1), "another node was removed"),
         Err(OpenError::BadZone(zone)) => panic!("{zone} stands in no row"),
     }
 }
@@ -95,6 +96,7 @@ pub(crate) fn keys() -> Vec<Vec<u8>> {
         Key::Deliveries(KEY),
         Key::Due(queue, 3, 77, STAMP),
         Key::Disk(NodeId(9)),
+        Key::Removal(NodeId(9), 7),
     ];
     keys.iter().map(Key::encode).collect()
 }

@@ -403,7 +403,16 @@ impl Burials {
         self.blocks.retain(|_, block| block.partition.0 != queue);
     }
 
-    /// How many blocks are kept, and how many of them somebody still lacks.
+    /// How many blocks are kept that one of these holders is not known to have.
+    pub(crate) fn open_count(&self, counts: impl Fn(NodeId) -> bool) -> u64 {
+        let lacks = |block: &&Block| {
+            let mut holders = block.record.holders.iter();
+            holders.any(|node| counts(*node) && !block.known.contains(node))
+        };
+        self.blocks.values().filter(lacks).count() as u64
+    }
+
+    /// How many blocks are kept.
     pub(crate) fn count(&self) -> usize {
         self.blocks.len()
     }

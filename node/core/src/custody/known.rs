@@ -281,6 +281,21 @@ impl Known {
         }
     }
 
+    /// Of nothing that is held it is known that every host has it: all are asked.
+    pub(crate) fn lack_all(&mut self) {
+        for known in self.processes.values_mut() {
+            known.lacking = known.held.clone();
+        }
+    }
+
+    /// How many messages are held that some host may lack, as far as is known.
+    pub(crate) fn open_count(&self) -> u64 {
+        let open = |known: &OfProcess| {
+            known.lacking.size() + known.unsettled.without(&known.lacking).size()
+        };
+        self.processes.values().map(open).sum()
+    }
+
     /// Every host in session was asked for these, and has them or is given them.
     pub(crate) fn told_all(&mut self, numbers: &[(ProcessId, Ranges)]) {
         for (process, numbers) in numbers {

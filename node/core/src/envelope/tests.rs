@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use gaggle_wire::Settings;
 
 use super::*;
+use crate::table::Stage;
 
 const STAMP: Stamp = Stamp { time: 300, count: 1, process: ProcessId(7) };
 const QUEUE: QueueId = QueueId(STAMP);
@@ -26,6 +27,10 @@ fn nodes() -> Vec<NodeId> {
 
 fn numbers() -> Vec<(ProcessId, Ranges)> {
     vec![(ProcessId(7), Ranges::of(1, 300))]
+}
+
+fn removal() -> Removal {
+    Removal { node: NodeId(3), store: 7, stage: Stage::Leaves, changed: STAMP }
 }
 
 fn receipt() -> Receipt {
@@ -48,7 +53,7 @@ fn deliveries() -> Vec<DeliveryLabel> {
 fn about_queues() -> Vec<Envelope> {
     let name = QueueName::parse("orders").unwrap();
     vec![
-        Envelope::Table { call: 1, entries: vec![entry()] },
+        Envelope::Table { call: 1, entries: vec![entry()], removals: vec![removal()] },
         Envelope::TableHeld { call: 1 },
         Envelope::AskQueue { call: 1, name },
         Envelope::KnownQueue { call: 1, entries: vec![] },
@@ -154,6 +159,9 @@ fn about_deliveries() -> Vec<Envelope> {
         Envelope::Fit { fit: true },
         Envelope::HandOver,
         Envelope::PutBack,
+        Envelope::Declined { batch: 9 },
+        Envelope::AskDependence { call: 1, node: NodeId(3) },
+        Envelope::Dependence { call: 1, messages: 300 },
     ]
 }
 

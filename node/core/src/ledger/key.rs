@@ -10,6 +10,7 @@
 //!  5   deliveries | queue id 20 | partition 2 | stamp 20 | 1 |
 //!  6   due        | queue id 20 | partition 2 | due 8 | stamp 20 |
 //!  7   disk       | node 8 |
+//!  8   removal    | node 8 | disk 16 |
 //!  ^ one byte of kind; all numbers big-endian
 //! ```
 //!
@@ -40,6 +41,8 @@ pub enum Key {
     Due(QueueId, u16, u64, Stamp),
     /// With which disk a node was met last.
     Disk(NodeId),
+    /// How far the removal of a node with this disk is.
+    Removal(NodeId, u128),
 }
 
 /// Where a message lies.
@@ -75,6 +78,7 @@ const SETTLED: u8 = 4;
 const MESSAGE: u8 = 5;
 const DUE: u8 = 6;
 const DISK: u8 = 7;
+const REMOVAL: u8 = 8;
 
 /// Kinds whose rows belong to one queue and go with it.
 const QUEUE_KINDS: [u8; 4] = [TOMBSTONES, SETTLED, MESSAGE, DUE];
@@ -107,6 +111,9 @@ impl Key {
                 in_partition(DUE, *queue, *partition, &tail)
             }
             Self::Disk(node) => [&[DISK][..], &node.0.to_be_bytes()].concat(),
+            Self::Removal(node, store) => {
+                [&[REMOVAL][..], &node.0.to_be_bytes(), &store.to_be_bytes()].concat()
+            }
         }
     }
 
@@ -128,6 +135,11 @@ impl Key {
             QUEUE => Some(Self::Queue(QueueId(Stamp::from_bytes(rest.try_into().ok()?)))),
             MEMBER => Some(Self::Member(NodeId(u64::from_be_bytes(rest.try_into().ok()?)))),
             DISK => Some(Self::Disk(NodeId(u64::from_be_bytes(rest.try_into().ok()?)))),
+            REMOVAL => {
+                let (node, store) = rest.split_first_chunk::<8>()?;
+                let store = u128::from_be_bytes(store.try_into().ok()?);
+                Some(Self::Removal(NodeId(u64::from_be_bytes(*node)), store))
+            }
             TOMBSTONES => {
                 let (queue, partition, rest) = partition_of(rest)?;
                 let block = u64::from_be_bytes(rest.try_into().ok()?);
@@ -268,6 +280,7 @@ mod tests {
             Key::Deliveries(message),
             Key::Due(QUEUE_ID, 3, 77, STAMP),
             Key::Disk(NodeId(9)),
+            Key::Removal(NodeId(9), 7),
         ];
         for key in &keys {
             assert_eq!(Key::parse(&key.encode()).as_ref(), Some(key));

@@ -20,7 +20,7 @@
 //!
 //! Nothing that must be safe hangs on the view: that is what sessions are for. The room does not
 //! dial and does not know sessions. Members once seen stay, as down, until the operator removes
-//! them.
+//! them; behind the name of one that was removed another disk may come, so it is heard as before.
 
 mod config;
 mod identity;
@@ -123,7 +123,7 @@ pub(crate) struct Membership {
     view: View,
     profile: Profile,
     profiles: Profiles,
-    /// Who was removed from the cluster; as many as the operator removed.
+    /// Who was removed from the cluster, and is in the view only while it is there.
     removed: BTreeSet<NodeId>,
     timers: Timers,
     pace: Pace,
@@ -408,7 +408,8 @@ impl Membership {
         let mut known = BTreeSet::from([me]);
         for member in self.swim.iter_membership_state() {
             let id = member.id();
-            if id.node == me || self.removed.contains(&id.node) {
+            let down = state_of(member.state()) == MemberState::Down;
+            if id.node == me || down && self.removed.contains(&id.node) {
                 continue;
             }
             known.insert(id.node);
@@ -418,6 +419,7 @@ impl Membership {
             }
         }
         self.view.close_eyes_on(|node| known.contains(&node));
+        self.view.forget_down(&self.removed);
         if self.view.version() != self.moments.version_told {
             self.moments.version_told = self.view.version();
             out.push(Output::ViewChanged);

@@ -65,10 +65,6 @@ impl Pace {
         !self.heard.values().any(|heard| *heard > since)
     }
 
-    pub(super) fn forget(&mut self, node: NodeId) {
-        self.heard.remove(&node);
-    }
-
     pub(super) fn forget_all(&mut self) {
         self.heard.clear();
     }
@@ -109,7 +105,7 @@ mod tests {
         assert!(pace.is_deaf_since(at(50)), "what came before the pause does not count");
         pace.hear(NodeId(1), at(1_001));
         assert!(!pace.is_deaf_since(at(50)));
-        pace.forget(NodeId(1));
+        pace.heard.remove(&NodeId(1));
         assert!(pace.is_deaf_since(at(50)));
     }
 }

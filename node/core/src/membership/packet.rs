@@ -54,9 +54,6 @@ pub(crate) enum PacketRefused {
     /// It claims a generation that the node could never beat, or that is out of all proportion.
     #[error("a gossip packet claims an impossible generation of node {0}")]
     BadGeneration(NodeId),
-    /// The operator removed this node from the cluster.
-    #[error("a gossip packet came from node {0}, which was removed")]
-    Removed(NodeId),
     /// It names more nodes than the view may hold.
     #[error("a gossip packet names more nodes than the view may hold")]
     TooManyMembers,

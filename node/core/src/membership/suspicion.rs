@@ -33,27 +33,13 @@ impl Membership {
         }
     }
 
-    /// Takes a node out of the view for good: the operator removed it from the cluster. What
-    /// others still say of it, and it itself, is not heard until [`Self::readmit`].
-    #[cfg_attr(not(test), expect(dead_code, reason = "removal of a node is not wired up yet"))]
-    pub(crate) fn remove(&mut self, now: Mono, node: NodeId, out: &mut Vec<Output>) {
-        self.note(now, out);
-        if node == self.me().node || !self.removed.insert(node) {
-            return;
-        }
-        // It stays with foca as down, so that old gossip cannot bring it back there either.
-        if let Some((identity, incarnation)) = self.active(node) {
-            let down = foca::Member::new(identity, incarnation, State::Down);
-            self.apply(now, down, Audience::Everybody, out);
-        }
-        self.view.remove(node);
-        self.profiles.remove(node);
-        self.pace.forget(node);
+    /// A node was removed from the cluster: it stays in the view only while it is there.
+    pub(crate) fn remove(&mut self, node: NodeId, out: &mut Vec<Output>) {
+        self.removed.insert(node);
         self.settle(out);
     }
 
-    /// Lets a removed node in again: it came back with a new disk and was added anew.
-    #[cfg_attr(not(test), expect(dead_code, reason = "removal of a node is not wired up yet"))]
+    /// A node that was removed is a member again, with a new disk.
     pub(crate) fn readmit(&mut self, node: NodeId) {
         self.removed.remove(&node);
     }
@@ -91,9 +77,6 @@ impl Membership {
     pub(super) fn admit(&self, read: &Packet) -> Result<(), PacketRefused> {
         let me = self.me();
         let src = read.header.src;
-        if self.removed.contains(&src.node) {
-            return Err(PacketRefused::Removed(src.node));
-        }
         let mut unknown = BTreeSet::new();
         if self.view.member(src.node).is_none() {
             unknown.insert(src.node);

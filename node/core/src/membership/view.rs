@@ -4,7 +4,7 @@
 //! Views are never synchronized between nodes; nothing that must be safe may hang on one. The
 //! version rises at every change and is this node's own: it means nothing elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use gaggle_wire::NodeId;
@@ -121,11 +121,11 @@ impl View {
         }
     }
 
-    /// Forgets a node that the operator removed from the cluster.
-    pub(super) fn remove(&mut self, node: NodeId) {
-        if self.members.remove(&node).is_some() {
-            self.version += 1;
-        }
+    /// Forgets those of these nodes that are down.
+    pub(super) fn forget_down(&mut self, removed: &BTreeSet<NodeId>) {
+        let before = self.members.len();
+        self.members.retain(|node, member| member.is_present() || !removed.contains(node));
+        self.version += u64::from(self.members.len() < before);
     }
 
     /// Takes in what a node says of itself; nothing happens when the node is not in the view.

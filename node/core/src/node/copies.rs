@@ -29,9 +29,19 @@ impl Node {
         effects: &mut Effects,
     ) {
         let NewCopies { batch, id, holders, items } = copies;
+        if self.leaves() && items.iter().any(|(label, _)| self.is_new(id, label)) {
+            return self.say(peer, Envelope::Declined { batch }, effects);
+        }
         let Stored { exceptions, twins } = self.store(now, (id, &holders), items, effects);
         let after = AfterTwins::Held { peer, batch, exceptions };
         self.compare_twins(now, (id, twins, holders), after, effects);
+    }
+
+    /// Whether nothing is known here of a message.
+    fn is_new(&self, id: PartitionId, label: &Label) -> bool {
+        let (process, number) = (label.stamp.process, label.number);
+        let known = self.partitions.get(&id).map(|partition| &partition.known);
+        known.is_none_or(|known| known.seen(process, number) == Seen::New)
     }
 
     /// Another holder gives what this node lacks; each with its own list.

@@ -63,7 +63,7 @@ impl Node {
             match self.table.entry(receipt.queue) {
                 Some(entry) if entry.is_deleted() => batch.set(at, DeleteResult::Deleted),
                 Some(entry) if receipt.partition < entry.settings().partitions => {
-                    let members = |node: &&NodeId| self.membership.view().member(**node).is_some();
+                    let members = |node: &&NodeId| self.is_member(**node);
                     let mut holders: Vec<NodeId> =
                         receipt.holders.iter().filter(members).copied().collect();
                     rendezvous::order(rendezvous::Slot::of(id.0, id.1), &mut holders);
@@ -147,7 +147,7 @@ impl Node {
         let Some(partition) = self.partitions.get(&id) else { return };
         if partition.lists.are_many() {
             let listed = partition.lists.nodes_of(messages).into_iter();
-            holders.extend(listed.filter(|node| self.membership.view().member(*node).is_some()));
+            holders.extend(listed.filter(|node| self.is_member(*node)));
             rendezvous::order(rendezvous::Slot::of(id.0, id.1), holders);
             holders.dedup();
         }
@@ -367,8 +367,8 @@ impl Node {
 
     /// Drops the tombstones that have done their duty.
     pub(super) fn collect_tombstones(&mut self, now: Now, effects: &mut Effects) {
-        let view = self.membership.view();
-        let is_member = |node| view.member(node).is_some();
+        let members: BTreeSet<NodeId> = self.members().map(|(node, _)| node).collect();
+        let is_member = |node| members.contains(&node);
         let window = self.config.resend_window;
         for (number, block) in self.burials.collect((now.mono, now.wall), window, is_member) {
             let Block { partition: id, record, .. } = block;

@@ -14,6 +14,7 @@ use super::Node;
 use super::deleting::NewTombstones;
 use super::peeking::first_ones;
 use super::refilling::nothing;
+use super::removing::Dependence;
 use super::sending::NewSend;
 use crate::calls::{Call, Parked, TableChange};
 use crate::custody::burial::{Numbers, merge_numbers};
@@ -23,6 +24,7 @@ use crate::event::Reply;
 use crate::now::Now;
 use crate::ranges::Ranges;
 use crate::session::PartitionId;
+use crate::table::Stage;
 use crate::timer::Timer;
 
 /// Why other nodes were asked something.
@@ -46,6 +48,8 @@ pub(super) enum Question {
     Peek { reply: Reply, max: u32, found: Vec<DeliveryLabel> },
     /// How are the others?
     Status { reply: Reply },
+    /// What depends on a node that is to be removed?
+    Dependence(Dependence),
 }
 
 /// Of which messages that both have the other is told the list.
@@ -230,7 +234,7 @@ impl Node {
         only: Option<&Numbers>,
     ) {
         let Some(partition) = self.partitions.get(&id) else { return };
-        if self.table.live(id.0).is_none() {
+        if self.table.live(id.0).is_none() || self.stage(peer) != Stage::Stays {
             return;
         }
         let mut lacking: Numbers = Vec::new();
@@ -359,6 +363,10 @@ impl Node {
             Question::Peek { reply, max, mut found } => {
                 first_ones(&mut found, max);
                 effects.answer(reply, Response::Deliveries { deliveries: found });
+            }
+            Question::Dependence(dependence) => {
+                let all = call.waiting.is_empty() && !call.answered.is_empty();
+                self.dependence_told(now, (dependence, all), effects);
             }
             Question::Status { reply } => {
                 let status = self.status(now, &call.answered);

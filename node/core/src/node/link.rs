@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use gaggle_wire::NodeId;
 
+use super::tables::TableNews;
 use super::{Drain, Node};
 use crate::custody::burial::Push;
 use crate::effect::{Effect, Effects};
@@ -16,6 +17,7 @@ use crate::ledger::{Key, Write, record};
 use crate::membership::{Generation, Profile, Zone};
 use crate::now::Now;
 use crate::session::Disk;
+use crate::table::Stage;
 use crate::timer::Timer;
 
 impl Node {
@@ -29,6 +31,10 @@ impl Node {
         let peer = hello.node;
         if self.is_told() || peer == self.config.node {
             effects.push(Effect::CloseLink(link));
+            return;
+        }
+        if self.table.removals().stage(peer, hello.store) == Stage::Removed {
+            self.turn_away((peer, hello.store), link, effects);
             return;
         }
         if self.sessions.disks.is_outdated(hello) {
@@ -48,6 +54,7 @@ impl Node {
             effects.push(Effect::CloseLink(old));
             self.session_ended(now, old, effects);
         }
+        self.membership.readmit(peer);
         let mut out = Vec::new();
         let zone = Zone::parse(&hello.zone).unwrap_or_default();
         let client_address = hello.client_address;
@@ -55,21 +62,24 @@ impl Node {
         self.membership.learn(peer, hello.boot, profile, &mut out);
         self.membership_said(now, out, effects);
         self.sessions.start(link, peer, hello.boot);
+        let joins = self.stage(peer) == Stage::Removed;
         if self.sessions.disks.met(hello) == Disk::Another {
             self.count("disks_replaced");
             self.forget_disk(peer);
             self.trust_copies(peer, effects);
         }
         self.write_disks(effects);
+        if joins {
+            self.view_changed(now, effects);
+        }
         self.open_session(now, peer, effects);
         self.custody_changed(now, effects);
     }
 
     fn open_session(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
         self.tell_fit(now, effects);
-        let entries: Vec<_> = self.table.entries().cloned().collect();
-        for entries in entries.chunks(TABLE_CHUNK) {
-            self.say(peer, Envelope::Table { call: 0, entries: entries.to_vec() }, effects);
+        for TableNews { entries, removals } in self.all_news() {
+            self.say(peer, Envelope::Table { call: 0, entries, removals }, effects);
         }
         self.push_tombstones(now, peer, Duration::ZERO, effects);
         self.say(peer, Envelope::Mark, effects);
@@ -81,9 +91,9 @@ impl Node {
         self.say(peer, self.clock_told(now), effects);
     }
 
-    /// A host has lost its disk, and nobody can say any more whether it had a copy when a send was
+    /// A host has lost its disk or was removed with it, and nobody can say any more whether it had a copy when a send was
     /// confirmed. So whatever it should have had and this node holds counts as confirmed (P1).
-    fn trust_copies(&mut self, peer: NodeId, effects: &mut Effects) {
+    pub(super) fn trust_copies(&mut self, peer: NodeId, effects: &mut Effects) {
         let ids: Vec<_> = self.partitions.keys().copied().collect();
         for id in ids {
             let partition = self.partitions.get_mut(&id).expect("it was listed");
@@ -196,6 +206,11 @@ impl Node {
         let mut writes = Vec::new();
         for (node, member) in self.membership.view().iter() {
             if node == self.config.node {
+                continue;
+            }
+            if self.stage(node) == Stage::Removed {
+                // Behind its name there may be another disk by now; if not, it is told.
+                wanted.extend(member.is_present().then_some((node, member.peer_address)));
                 continue;
             }
             let row = record::encode(&member.peer_address);
@@ -338,8 +353,6 @@ impl Node {
     }
 }
 
-/// Entries of one envelope: a few hundred bytes each.
-const TABLE_CHUNK: usize = 1000;
 /// How long sends under way are waited for at a stop.
 const DRAIN_MAX: Duration = Duration::from_secs(3);
 /// How long consumers may take then to give back what they have not taken: a few round trips.

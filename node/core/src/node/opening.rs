@@ -31,7 +31,7 @@ use crate::now::Now;
 use crate::queue::Partition;
 use crate::reception::Reception;
 use crate::session::{DiskRecord, Disks, PartitionId, Sessions};
-use crate::table::{Entry, Table};
+use crate::table::{Entry, Removal, Stage, Table};
 use crate::timer::{Timer, Timers};
 
 /// Why a node cannot be opened on these rows.
@@ -40,6 +40,9 @@ pub enum OpenError {
     /// A row of the node itself cannot be read.
     #[error("the row {0:02x?} of the store is damaged or of a later version")]
     BadRow(Vec<u8>),
+    /// The node was removed from the cluster with this disk, for good.
+    #[error("node {0} was removed from the cluster with this disk")]
+    Removed(NodeId),
     /// The zone in the configuration is none.
     #[error("the zone {0:?} is not at most 64 characters of A-Z a-z 0-9 . _ -")]
     BadZone(String),
@@ -90,6 +93,10 @@ impl Opened {
                 let address = record::decode(value).map_err(|_| bad())?;
                 self.members.push((node, address));
                 self.written.insert(node, value.clone());
+            }
+            Key::Removal(..) => {
+                let removal: Removal = record::decode(value).map_err(|_| bad())?;
+                self.table.merge_removal(&removal);
             }
             Key::Disk(node) => {
                 self.disks.insert(node, record::decode(value).map_err(|_| bad())?);
@@ -154,6 +161,10 @@ impl Node {
         for row in rows {
             opened.read(&row)?;
         }
+        let store = opened.renamed.unwrap_or(opened.store);
+        if opened.table.removals().stage(config.node, store) == Stage::Removed {
+            return Err(OpenError::Removed(config.node));
+        }
         for id in opened.settled.keys().copied().collect::<Vec<_>>() {
             opened.partition(id);
         }
@@ -178,7 +189,7 @@ impl Node {
             run: Run {
                 window_began: now.mono,
                 boot,
-                store: opened.renamed.unwrap_or(opened.store),
+                store,
                 process,
                 commits: Commits::opened(opened.commits),
                 renewed: false,
@@ -213,6 +224,13 @@ impl Node {
         effects.write(Write::Put { key, value: record::encode(&self.run.boot) });
         self.keep_ceiling(now, effects);
         let mut out = Vec::new();
+        let removals = self.table.removals().iter().map(|removal| removal.node);
+        for node in removals.collect::<BTreeSet<NodeId>>() {
+            if self.stage(node) == Stage::Removed {
+                self.membership.remove(node, &mut out);
+            }
+        }
+        self.begin_leaving();
         self.membership.start(now.mono, &mut out);
         self.membership_said(now, out, effects);
         self.view_changed(now, effects);

@@ -1,7 +1,8 @@
 //! Custody as it is passed: yields, what is handed over, and the leases that are told before.
 //!
 //! Of two nodes in session a fit one goes before one that is not, else the earlier holder before
-//! the later one. A node is fit that is not slow and waits for no remembered member that is away.
+//! the later one. A node is fit that is not slow, is not to leave
+//! the cluster, and waits for no remembered member that is away.
 //! When the other goes before, and lacks nothing any more that this side could give, this side
 //! tells its leases and stops handing out: as the later holder it *yields*, as the earlier one it
 //! *hands over* what the other had yielded. The other takes it back by yielding again, which it
@@ -24,7 +25,7 @@ use crate::queue::Flight;
 impl Node {
     /// Whether custody is in good hands here, as long as there is a choice.
     fn is_fit(&self) -> bool {
-        !self.is_slow() && !self.sessions.is_waiting()
+        !self.is_slow() && !self.leaves() && !self.sessions.is_waiting()
     }
 
     /// Tells those who do not know it yet whether this node is fit, and passes on what that is the

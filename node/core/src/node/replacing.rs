@@ -34,8 +34,7 @@ struct Batch {
 impl Node {
     /// Looks who is away; if somebody has been for long, begins to walk over the rows.
     pub(super) fn look_for_absent(&mut self, now: Now, effects: &mut Effects) {
-        let view = self.membership.view();
-        let mut nodes: BTreeSet<NodeId> = view.iter().map(|(node, _)| node).collect();
+        let mut nodes: BTreeSet<NodeId> = self.members().map(|(node, _)| node).collect();
         nodes.extend(self.partitions.values().flat_map(|partition| partition.lists.listed()));
         nodes.remove(&self.config.node);
         self.replacing.look(now.mono, &nodes, |node| self.sessions.with(node).is_some());
@@ -73,12 +72,15 @@ impl Node {
         self.load(Load::Replace(id), range, self.config.page_rows, effects);
     }
 
+    /// Nodes that are made up for: those that have been away for long, and those that leave.
     fn long_away(&self, now: Now) -> BTreeSet<NodeId> {
-        self.replacing.long_away(now.mono, self.config.replace_after)
+        let mut away = self.replacing.long_away(now.mono, self.config.replace_after);
+        away.extend(self.leaving());
+        away
     }
 
     /// The next host for messages under this list, if too few of it are there.
-    fn one_more(
+    pub(super) fn one_more(
         &self,
         id: PartitionId,
         nodes: &[NodeId],

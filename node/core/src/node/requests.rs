@@ -56,22 +56,16 @@ impl Node {
         }
         match parked.request {
             Request::Hello { .. } => effects.answer(reply, Response::Welcome(self.welcome())),
-            Request::CreateQueue { name, change } => {
-                self.create_queue(now, reply, (name, change), effects);
-            }
-            Request::SetQueue { name, change, mode } => {
-                self.set_queue(now, reply, (&name, change, mode), effects);
-            }
+            request @ (Request::CreateQueue { .. }
+            | Request::SetQueue { .. }
+            | Request::DeleteQueue { .. }
+            | Request::PurgeQueue { .. }
+            | Request::RemoveNode { .. }
+            | Request::KeepNode { .. }) => self.table_request(now, reply, request, effects),
             Request::ListQueues { prefix, after } => {
                 self.list_queues(reply, (&prefix, after.as_ref()), effects);
             }
             Request::DescribeQueue { name } => self.describe_queue(reply, &name, effects),
-            Request::DeleteQueue { name } => {
-                self.change_named(now, reply, (&name, Entry::delete), effects);
-            }
-            Request::PurgeQueue { name } => {
-                self.change_named(now, reply, (&name, Entry::purge), effects);
-            }
             Request::Send { queue, partition, attempt, within_ms, labels } => {
                 let within = Duration::from_millis(u64::from(within_ms));
                 let (id, gone, held) = ((queue, partition), Ranges::default(), BTreeMap::new());
@@ -115,6 +109,29 @@ impl Node {
                 effects.answer(reply, Response::Refused(Refusal::BadRequest { why }));
             }
             Request::Status => self.status_requested(now, reply, effects),
+        }
+    }
+
+    /// Something in the table is to be changed.
+    fn table_request(&mut self, now: Now, reply: Reply, request: Request, effects: &mut Effects) {
+        match request {
+            Request::CreateQueue { name, change } => {
+                self.create_queue(now, reply, (name, change), effects);
+            }
+            Request::SetQueue { name, change, mode } => {
+                self.set_queue(now, reply, (&name, change, mode), effects);
+            }
+            Request::DeleteQueue { name } => {
+                self.change_named(now, reply, (&name, Entry::delete), effects);
+            }
+            Request::PurgeQueue { name } => {
+                self.change_named(now, reply, (&name, Entry::purge), effects);
+            }
+            Request::RemoveNode { node, loss } => {
+                self.removal_requested(now, reply, (node, loss), effects);
+            }
+            Request::KeepNode { node } => self.keep_requested(now, reply, node, effects),
+            _ => unreachable!("the caller sorts requests"),
         }
     }
 
@@ -181,6 +198,7 @@ impl Node {
                 self.let_go(now, peer, effects);
             }
             Envelope::Copy { .. }
+            | Envelope::Declined { .. }
             | Envelope::MakeUp { .. }
             | Envelope::Held { .. }
             | Envelope::Relist { .. }
@@ -221,6 +239,8 @@ impl Node {
             | Envelope::Peeked { .. }
             | Envelope::AskStatus { .. }
             | Envelope::StatusTold { .. }
+            | Envelope::AskDependence { .. }
+            | Envelope::Dependence { .. }
             | Envelope::Clock { .. } => self.report_envelope(now, peer, envelope, effects),
         }
     }
@@ -232,6 +252,7 @@ impl Node {
                 let copies = NewCopies { batch, id: (queue, partition), holders, items };
                 self.copies_came(now, peer, copies, effects);
             }
+            Envelope::Declined { batch } => self.declined(now, peer, batch, effects),
             Envelope::MakeUp { batch, queue, partition, items } => {
                 self.make_up_came(now, peer, (batch, (queue, partition), items), effects);
             }
@@ -331,6 +352,17 @@ impl Node {
             Envelope::AskStatus { call } => {
                 let (report, queues) = (Box::new(self.report(now)), self.counts(now));
                 self.say(peer, Envelope::StatusTold { call, report, queues }, effects);
+            }
+            Envelope::AskDependence { call, node } => {
+                self.dependence_asked(peer, (call, node), effects);
+            }
+            Envelope::Dependence { call, messages } => {
+                if let Some(call) = self.desk.calls.answer(call, peer)
+                    && let Question::Dependence(dependence) = &mut call.kind
+                {
+                    dependence.messages = dependence.messages.saturating_add(messages);
+                }
+                self.call_over(now, call, effects);
             }
             Envelope::StatusTold { call, report, queues } => {
                 let told = Told { report: *report, queues, at: now.mono };

@@ -20,6 +20,7 @@ use crate::event::Reply;
 use crate::now::Now;
 use crate::ranges::Ranges;
 use crate::session::PartitionId;
+use crate::table::Stage;
 use crate::table::rendezvous::{self, Slot};
 use crate::timer::Timer;
 
@@ -120,6 +121,7 @@ impl Node {
     fn ask_homes(&mut self, now: Now, new: &NewSend, effects: &mut Effects) -> bool {
         let mut asked = self.ranking(new.id);
         asked.truncate(self.replicas(new.id) + NEW_HOMES);
+        asked.extend(self.leaving());
         asked.retain(|node| self.sessions.with(*node).is_some());
         let [first, ..] = new.labels[..] else { return false };
         if asked.is_empty() {
@@ -160,9 +162,10 @@ impl Node {
         self.table.live(id.0).map_or(0, |entry| usize::from(entry.settings().replicas))
     }
 
+    /// All members but those that are to leave, in the order of the partition's slot.
     pub(super) fn ranking(&self, id: PartitionId) -> Vec<NodeId> {
-        let view = self.membership.view();
-        let nodes = view.iter().map(|(node, member)| (node, member.zone.as_str()));
+        let nodes = self.members().filter(|(node, _)| self.stage(*node) == Stage::Stays);
+        let nodes = nodes.map(|(node, member)| (node, member.zone.as_str()));
         rendezvous::homes(Slot::of(id.0, id.1), nodes)
     }
 

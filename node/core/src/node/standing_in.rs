@@ -22,14 +22,26 @@ impl Node {
             .map(|(batch, _)| *batch)
             .collect();
         for batch in waiting {
-            let mut sending = self.sends.under_way.remove(&batch).expect("it was listed");
-            sending.lost(peer);
-            if !sending.answered {
-                self.stand_in(now, batch, &mut sending, effects);
-            }
-            self.sends.under_way.insert(batch, sending);
-            self.judge_send(now, batch, effects);
+            self.send_without(now, (peer, batch), effects);
         }
+    }
+
+    /// A host leaves the cluster and does not take a batch.
+    pub(super) fn declined(&mut self, now: Now, peer: NodeId, batch: u64, effects: &mut Effects) {
+        let sending = self.sends.under_way.get(&batch);
+        if sending.is_some_and(|sending| sending.waiting.contains(&peer)) {
+            self.send_without(now, (peer, batch), effects);
+        }
+    }
+
+    fn send_without(&mut self, now: Now, (peer, batch): (NodeId, u64), effects: &mut Effects) {
+        let mut sending = self.sends.under_way.remove(&batch).expect("it is under way");
+        sending.lost(peer);
+        if !sending.answered {
+            self.stand_in(now, batch, &mut sending, effects);
+        }
+        self.sends.under_way.insert(batch, sending);
+        self.judge_send(now, batch, effects);
     }
 
     /// Replaces a host that failed in mid-send by the next one of the ranking, if there is one.

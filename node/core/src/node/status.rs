@@ -54,8 +54,8 @@ impl Node {
     /// A node told how it is.
     pub(super) fn status_told(&mut self, peer: NodeId, call: u64, told: Told) {
         self.desk.calls.answer(call, peer);
-        let view = self.membership.view();
-        self.desk.told.retain(|node, _| view.member(*node).is_some());
+        let members: BTreeSet<NodeId> = self.members().map(|(node, _)| node).collect();
+        self.desk.told.retain(|node, _| members.contains(node));
         self.desk.told.insert(peer, told);
     }
 
@@ -114,8 +114,7 @@ impl Node {
         let told = self.desk.told.iter().map(|(node, told)| (*node, told.aged(now)));
         let told: BTreeMap<NodeId, Told> = told.chain([(me, own)]).collect();
         let is_here = |node: NodeId| node == me || answered.contains(&node);
-        let view = self.membership.view();
-        let members = view.iter().map(|(node, member)| {
+        let members = self.members().map(|(node, member)| {
             let report = told.get(&node).map(|told| NodeReport {
                 clock_offset_ns: self.sessions.with(node).and_then(|s| s.clock_offset),
                 ..told.report.clone()

@@ -17,7 +17,7 @@ use crate::ledger::key::rows_of_queue;
 use crate::ledger::{Key, Write, record};
 use crate::now::Now;
 use crate::session::PartitionId;
-use crate::table::{Entry, differences};
+use crate::table::{Entry, Removal, differences};
 use crate::timer::Timer;
 
 impl Node {
@@ -124,13 +124,39 @@ impl Node {
             settings.confirms
         };
         let peers: Vec<NodeId> = self.sessions.iter().map(|(node, _)| node).collect();
+        let change = TableChange { reply, response, confirms };
+        let news = TableNews { entries, removals: Vec::new() };
+        self.spread_change(now, (peers, change), news, effects);
+    }
+
+    /// Tells everybody in session what has changed; these nodes have to have it on disk before that
+    /// is answered.
+    pub(super) fn spread_change(
+        &mut self,
+        now: Now,
+        (peers, change): (Vec<NodeId>, TableChange),
+        news: TableNews,
+        effects: &mut Effects,
+    ) {
         let deadline = now.mono.plus(CONFIRM_WITHIN);
         self.timers.at_latest(Timer::Deadlines, deadline);
-        let kind = Question::Table(Box::new(TableChange { reply, response, confirms }));
+        let kind = Question::Table(Box::new(change));
         let call = self.desk.calls.start(peers, deadline, kind);
-        self.take_in(None, &entries, effects);
-        self.say_all(&Envelope::Table { call, entries }, effects);
+        let TableNews { entries, removals } = news.clone();
+        self.say_all(&Envelope::Table { call, entries, removals }, effects);
+        self.take_in(now, None, &news, effects);
         self.call_over(now, call, effects);
+    }
+
+    /// The whole table, in parts that fit an envelope.
+    pub(super) fn all_news(&self) -> Vec<TableNews> {
+        let removals: Vec<_> = self.table.removals().iter().copied().collect();
+        let entries: Vec<_> = self.table.entries().cloned().collect();
+        let removed = removals.chunks(TABLE_CHUNK);
+        let removed = removed.map(|r| TableNews { removals: r.to_vec(), ..TableNews::default() });
+        let queues = entries.chunks(TABLE_CHUNK);
+        let queues = queues.map(|e| TableNews { entries: e.to_vec(), ..TableNews::default() });
+        removed.chain(queues).collect()
     }
 
     pub(super) fn list_queues(
@@ -162,9 +188,9 @@ impl Node {
         effects: &mut Effects,
     ) {
         match envelope {
-            Envelope::Table { call, entries } => {
-                self.take_in(Some(peer), &entries, effects);
-                if call != 0 {
+            Envelope::Table { call, entries, removals } => {
+                self.take_in(now, Some(peer), &TableNews { entries, removals }, effects);
+                if call != 0 && !self.run.renewed {
                     self.say(peer, Envelope::TableHeld { call }, effects);
                 }
             }
@@ -177,7 +203,8 @@ impl Node {
                 self.say(peer, Envelope::KnownQueue { call, entries }, effects);
             }
             Envelope::KnownQueue { call, entries } => {
-                self.take_in(Some(peer), &entries, effects);
+                let removals = Vec::new();
+                self.take_in(now, Some(peer), &TableNews { entries, removals }, effects);
                 self.desk.calls.answer(call, peer);
                 self.call_over(now, call, effects);
             }
@@ -186,7 +213,22 @@ impl Node {
     }
 
     /// Merges entries, writes down what changed, passes it on, and does what follows from it.
-    fn take_in(&mut self, from: Option<NodeId>, entries: &[Entry], effects: &mut Effects) {
+    fn take_in(&mut self, now: Now, from: Option<NodeId>, news: &TableNews, effects: &mut Effects) {
+        let removals = self.take_in_removals(&news.removals, effects);
+        let entries = self.take_in_entries(&news.entries, effects);
+        if from.is_some() && !(entries.is_empty() && removals.is_empty()) {
+            // Whoever has no session with its origin learns of it from here.
+            for (node, session) in self.sessions.iter() {
+                if Some(node) != from {
+                    let (entries, removals) = (entries.clone(), removals.clone());
+                    effects.send(session.link, Envelope::Table { call: 0, entries, removals });
+                }
+            }
+        }
+        self.removals_changed(now, &removals, effects);
+    }
+
+    fn take_in_entries(&mut self, entries: &[Entry], effects: &mut Effects) -> Vec<Entry> {
         let mut changed = Vec::new();
         for entry in entries {
             let purged = self.table.entry(entry.id).map(|entry| entry.purged);
@@ -208,15 +250,7 @@ impl Node {
             self.look_soon(merged.id);
             changed.push(merged);
         }
-        if from.is_some() && !changed.is_empty() {
-            // Whoever has no session with its origin learns of it from here.
-            for (node, session) in self.sessions.iter() {
-                if Some(node) != from {
-                    let entries = changed.clone();
-                    effects.send(session.link, Envelope::Table { call: 0, entries });
-                }
-            }
-        }
+        changed
     }
 
     fn drop_queue(&mut self, queue: QueueId, effects: &mut Effects) {
@@ -246,5 +280,14 @@ impl Node {
     }
 }
 
+/// What there is to be told of the table.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TableNews {
+    pub(super) entries: Vec<Entry>,
+    pub(super) removals: Vec<Removal>,
+}
+
+/// Entries of one envelope: a few hundred bytes each.
+const TABLE_CHUNK: usize = 1000;
 /// How long the others have to store a table entry.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(10);

@@ -104,8 +104,13 @@ impl Lists {
 
     /// All nodes that should have anything that is here.
     pub(crate) fn listed(&self) -> BTreeSet<NodeId> {
+        self.used().flat_map(|(nodes, _)| nodes.iter().copied()).collect()
+    }
+
+    /// Lists under which anything is, with the messages under them.
+    pub(crate) fn used(&self) -> impl Iterator<Item = (&[NodeId], &BTreeMap<ProcessId, Ranges>)> {
         let used = self.lists.iter().filter(|list| !list.held.is_empty());
-        used.flat_map(|list| list.nodes.iter().copied()).collect()
+        used.map(|list| (&list.nodes[..], &list.held))
     }
 
     /// What is here that this node should have as well.

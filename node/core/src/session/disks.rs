@@ -58,9 +58,14 @@ impl Disks {
         Self { known: records.into_iter().map(known).collect() }
     }
 
+    /// The name of the disk that a node had when it was met last.
+    pub(crate) fn store(&self, node: NodeId) -> Option<u128> {
+        self.known.get(&node).map(|known| known.record.store)
+    }
+
     /// Whether this is the disk that a node had when it was met last.
     pub(crate) fn has(&self, node: NodeId, store: u128) -> bool {
-        self.known.get(&node).is_some_and(|known| known.record.store == store)
+        self.store(node) == Some(store)
     }
 
     /// Whether the disk of a node was put back to an earlier state. One process cannot tell that of

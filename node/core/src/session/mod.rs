@@ -226,6 +226,14 @@ impl Sessions {
         }
     }
 
+    /// A node is no member any more: nobody waits for it.
+    pub(crate) fn forget(&mut self, node: NodeId) {
+        self.awaited.remove(&node);
+        self.met.remove(&node);
+        self.vanished(node);
+        self.epoch += 1;
+    }
+
     /// Nobody who has been awaited or unmet since before this is waited for any longer.
     pub(crate) fn stop_waiting(&mut self, since: Mono) {
         self.awaited.clear();

@@ -1,4 +1,5 @@
-//! The table: which queues there are, with which settings. Every node has all of it.
+//! The table: which queues there are, with which settings, and which nodes are to leave or were
+//! removed. Every node has all of it.
 //!
 //! Entries spread as deltas and are made equal at the start of every session. Nothing is agreed
 //! upon: the last writer of a field wins, by stamp, and a new stamp is above the present one, so
@@ -10,12 +11,16 @@
 //! again (P13). What this room does not do: it does not send or store entries, it does not place
 //! messages (that is [`rendezvous`]).
 
+pub(crate) mod removals;
 pub mod rendezvous;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gaggle_wire::{QueueDescription, QueueId, QueueName, Settings, Stamp};
 use serde::{Deserialize, Serialize};
+
+use removals::Removals;
+pub use removals::{Removal, Stage};
 
 /// A queue in the table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +101,8 @@ impl Entry {
     }
 }
 
-fn above(present: Stamp, now: Stamp) -> Stamp {
+/// A stamp above the present one, and the stamp of now if that is.
+pub(crate) fn above(present: Stamp, now: Stamp) -> Stamp {
     if now > present { now } else { Stamp { time: present.time.saturating_add(1), ..now } }
 }
 
@@ -147,6 +153,7 @@ pub(crate) struct Table {
     entries: BTreeMap<QueueId, Entry>,
     /// Live queues only.
     names: BTreeMap<QueueName, BTreeSet<QueueId>>,
+    removals: Removals,
 }
 
 impl Table {
@@ -182,6 +189,16 @@ impl Table {
     /// How many live names there are.
     pub(crate) fn count(&self) -> usize {
         self.names.len()
+    }
+
+    /// Which nodes are to leave, and which have been removed.
+    pub(crate) fn removals(&self) -> &Removals {
+        &self.removals
+    }
+
+    /// Takes a removal in; the merged one if it brought anything new.
+    pub(crate) fn merge_removal(&mut self, removal: &Removal) -> Option<Removal> {
+        self.removals.merge(removal)
     }
 
     /// Takes an entry in; the merged one if it brought anything new.
