@@ -5,6 +5,8 @@
 //! disk: whoever starts it again starts a new host. What this file does not do: when somebody asks
 //! for it is in plans.
 
+use std::collections::BTreeSet;
+
 use gaggle_core::ledger::{Key, Write};
 use gaggle_core::table::{Removal, Stage};
 use gaggle_wire::{Loss, Request};
@@ -16,14 +18,14 @@ use crate::witness::look;
 use crate::world::World;
 
 /// What is known of the removal of a node.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Struck {
     /// Whether somebody asked for it, at any time.
     pub(crate) asked: bool,
     /// Whether loss was accepted.
     loss: bool,
-    /// With which disk it was removed.
-    store: Option<u128>,
+    /// With which disks it was removed.
+    stores: BTreeSet<u128>,
 }
 
 impl World {
@@ -41,11 +43,10 @@ impl World {
         let at = place(node);
         let removal: Option<Removal> = gaggle_core::ledger::record::decode(value).ok();
         let removed = removal.is_some_and(|removal| removal.stage == Stage::Removed);
-        if !removed || self.processes[at].struck.store == Some(store) {
+        if !removed || !self.processes[at].struck.stores.insert(store) {
             return;
         }
         self.report.line(self.now, format_args!("removed {}", at + 1));
-        self.processes[at].struck.store = Some(store);
         self.judge.goals.note(Goal::Removed);
         let loss = self.processes[at].struck.loss;
         let Self { now, judge, processes, network, .. } = self;
@@ -75,7 +76,7 @@ impl World {
 
     /// Who was removed is a member again.
     pub(crate) fn note_joined(&mut self) {
-        if self.processes.iter().any(|process| process.struck.store.is_some()) {
+        if self.processes.iter().any(|process| !process.struck.stores.is_empty()) {
             self.judge.goals.note(Goal::JoinedAnew);
         }
     }

@@ -86,6 +86,9 @@ pub enum Envelope {
         accepted: Stamp,
         /// Who should hold them.
         holders: Vec<NodeId>,
+        /// Whether others may have stored and handed them out before: they were sent again, or the
+        /// receiver stands in for a host that failed in mid-send.
+        attempt: Attempt,
         /// The messages; their contents follow.
         labels: Vec<Label>,
     },

@@ -236,6 +236,7 @@ mod tests {
             partition: 0,
             accepted: Stamp::ZERO,
             holders: vec![NodeId(1)],
+            attempt: gaggle_wire::Attempt::First,
             labels,
         };
         let (complete, told) = Word::Envelope { link: LinkId(4), envelope }.complete(contents);

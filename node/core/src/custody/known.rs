@@ -26,6 +26,9 @@ pub(crate) struct OfProcess {
     pub(crate) gone: Ranges,
     /// Held and not known to be at enough hosts.
     pub(crate) unsettled: Ranges,
+    /// Unsettled, and sent again, or given to this host when another one failed in mid-send: some may
+    /// have been handed out and deleted by then.
+    repeated: Ranges,
     /// Held or lost, with a row that counts their deliveries.
     counted: Ranges,
     /// What was unsettled at the last look; what still is, is open.
@@ -100,6 +103,21 @@ impl Known {
         known.dirty = true;
     }
 
+    /// A message that was taken in just now may have been handed out by others before: they are
+    /// asked.
+    pub(crate) fn repeat(&mut self, process: ProcessId, number: u64) {
+        if let Some(known) = self.processes.get_mut(&process) {
+            known.repeated.insert(number);
+            known.lacking.insert(number);
+        }
+    }
+
+    /// Whether a message may have been handed out by others before it came, and is not known to be
+    /// at enough hosts.
+    pub(crate) fn is_repeated(&self, process: ProcessId, number: u64) -> bool {
+        self.processes.get(&process).is_some_and(|known| known.repeated.contains(number))
+    }
+
     /// Takes a row in that was read at open, unless its message is gone; whether it is not.
     pub(crate) fn hold_row(&mut self, process: ProcessId, number: u64) -> bool {
         let known = self.processes.entry(process).or_default();
@@ -157,6 +175,7 @@ impl Known {
         known.nowhere.subtract(&rows);
         if !held.is_empty() {
             known.unsettled.subtract(&held);
+            known.repeated.subtract(&held);
             known.dirty = true;
         }
         known.gone.merge(numbers);
@@ -180,6 +199,7 @@ impl Known {
             known.lost.subtract(numbers);
             known.nowhere.subtract(numbers);
             known.unsettled.subtract(numbers);
+            known.repeated.subtract(numbers);
             known.counted.subtract(numbers);
             known.dirty = true;
         }
@@ -256,6 +276,7 @@ impl Known {
             && !known.unsettled.is_empty()
         {
             known.unsettled.subtract(numbers);
+            known.repeated.subtract(numbers);
             known.dirty = true;
         }
     }
@@ -449,6 +470,7 @@ impl Known {
             assert!(known.nowhere.without(&known.lost).is_empty(), "P1: given up and not lost");
             assert!(known.unseen.without(&known.held).is_empty(), "P1: scrubbed and not held");
             assert!(known.unsettled.without(&known.held).is_empty(), "P1: unsettled and not held");
+            assert!(known.repeated.without(&known.unsettled).is_empty(), "P4: settled, in doubt");
         }
     }
 }

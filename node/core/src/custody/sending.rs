@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gaggle_wire::{Label, NodeId, ProcessId, Refusal, SendException, SentBatch, Stamp};
+use gaggle_wire::{Attempt, Label, NodeId, ProcessId, Refusal, SendException, SentBatch, Stamp};
 
 use crate::envelope::CopyException;
 use crate::event::Reply;
@@ -47,6 +47,8 @@ pub(crate) struct Sending {
     pub(crate) answered: bool,
     /// Whether it went only to hosts that had it already: their rows may name others that lack it.
     pub(crate) placed_before: bool,
+    /// Whether it may have been sent before.
+    pub(crate) attempt: Attempt,
 }
 
 /// Whether a batch may be answered.
@@ -84,6 +86,7 @@ impl Sending {
             deadline,
             answered: false,
             placed_before: false,
+            attempt: Attempt::First,
         }
     }
 
@@ -193,6 +196,11 @@ impl Sending {
         let process = labels.first()?.stamp.process;
         let numbers = labels.iter().map(|label| label.number).collect();
         Some((process, (numbers, labels.iter().map(|label| label.stamp).collect())))
+    }
+
+    /// Whether others than the receiver of a copy may have handed the messages out before.
+    pub(crate) fn copy_attempt(&self) -> Attempt {
+        if self.version == 0 { self.attempt } else { Attempt::Again }
     }
 
     /// Nodes that have the batch, under whatever list.

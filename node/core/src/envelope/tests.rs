@@ -83,6 +83,7 @@ fn about_copies() -> Vec<Envelope> {
             partition,
             accepted,
             holders: holders.clone(),
+            attempt: Attempt::Again,
             labels: labels.clone(),
         },
         Envelope::MakeUp {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use gaggle_wire::{Label, NodeId, ProcessId, QueueId, Stamp};
+use gaggle_wire::{Attempt, Label, NodeId, ProcessId, QueueId, Stamp};
 
 use super::Node;
 use super::loading::StoredRow;
@@ -28,11 +28,11 @@ impl Node {
         copies: NewCopies,
         effects: &mut Effects,
     ) {
-        let NewCopies { batch, id, holders, items } = copies;
+        let NewCopies { batch, id, holders, attempt, items } = copies;
         if self.leaves() && items.iter().any(|(label, _)| self.is_new(id, label)) {
             return self.say(peer, Envelope::Declined { batch }, effects);
         }
-        let Stored { exceptions, twins } = self.store(now, (id, &holders), items, effects);
+        let Stored { exceptions, twins } = self.store(now, (id, &holders, attempt), items, effects);
         let after = AfterTwins::Held { peer, batch, exceptions };
         self.compare_twins(now, (id, twins, holders), after, effects);
     }
@@ -66,7 +66,7 @@ impl Node {
             while let Some((_, next)) = rest.next_if(|(_, next)| next.holders == holders) {
                 run.push((next.label, next.accepted));
             }
-            let stored = self.store(now, (id, &holders), run, effects);
+            let stored = self.store(now, (id, &holders, Attempt::First), run, effects);
             for (at, exception) in stored.exceptions {
                 exceptions.push((at + u32::try_from(first).unwrap_or(u32::MAX), exception));
             }
@@ -86,7 +86,7 @@ impl Node {
     pub(super) fn store(
         &mut self,
         now: Now,
-        (id, holders): (PartitionId, &[NodeId]),
+        (id, holders, attempt): (PartitionId, &[NodeId], Attempt),
         items: Vec<(Label, Stamp)>,
         effects: &mut Effects,
     ) -> Stored {
@@ -127,7 +127,7 @@ impl Node {
             let holders = partition.holders(list).to_vec();
             let record = MessageRecord { label, accepted, holders };
             effects.write(Write::PutMessage { key, header: record.encode(&key), label });
-            partition.hold(list, id);
+            partition.hold(list, id, attempt);
             settled.insert(id.number);
             process = Some(id.process);
             refilled += u64::from(seen == Seen::Lost);
@@ -374,6 +374,7 @@ pub(super) struct NewCopies {
     pub(super) batch: u64,
     pub(super) id: PartitionId,
     pub(super) holders: Vec<NodeId>,
+    pub(super) attempt: Attempt,
     pub(super) items: Vec<(Label, Stamp)>,
 }
 

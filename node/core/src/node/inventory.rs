@@ -365,8 +365,7 @@ impl Node {
                 effects.answer(reply, Response::Deliveries { deliveries: found });
             }
             Question::Dependence(dependence) => {
-                let all = call.waiting.is_empty() && !call.answered.is_empty();
-                self.dependence_told(now, (dependence, all), effects);
+                self.dependence_told(now, (dependence, call.answered.len()), effects);
             }
             Question::Status { reply } => {
                 let status = self.status(now, &call.answered);

@@ -25,6 +25,7 @@ use crate::event::{LinkId, Reply};
 use crate::ledger::{Key, Write, record};
 use crate::membership::Member;
 use crate::now::Now;
+use crate::queue::Told;
 use crate::ranges::Ranges;
 use crate::table::{Removal, Stage};
 use crate::timer::Timer;
@@ -37,6 +38,8 @@ pub(super) struct Dependence {
     pub(super) store: u128,
     /// How many messages do.
     pub(super) messages: u64,
+    /// How many nodes were asked.
+    pub(super) asked: usize,
 }
 
 impl Node {
@@ -79,21 +82,18 @@ impl Node {
             Ok(None) => return effects.answer(reply, Response::Done),
             Err(refusal) => return effects.answer(reply, Response::Refused(refusal)),
         };
-        match (begun, loss) {
-            (Removal { stage: Stage::Leaves, store, .. }, _) => {
-                let asked: Vec<NodeId> = match loss {
-                    Loss::Refused => vec![node],
-                    Loss::Accepted => self.others_than(node),
-                };
-                let messages = if loss == Loss::Accepted { self.depending_on(node) } else { 0 };
-                let dependence = Dependence { reply, node, store, messages };
-                self.ask_dependence(now, asked, dependence, effects);
-            }
-            (removal, _) => {
-                let response = Response::Leaving { left: None };
-                self.change_removal(now, (reply, response), (removal, Stage::Leaves), effects);
-            }
+        if begun.stage != Stage::Leaves {
+            let answer = (reply, Response::Leaving { left: None });
+            return self.change_removal(now, answer, (begun, Stage::Leaves), effects);
         }
+        let asked = match loss {
+            Loss::Refused => self.others_than(self.config.node),
+            Loss::Accepted => self.others_than(node),
+        };
+        let (messages, asked_count) = (self.depending_on(node), asked.len());
+        let dependence =
+            Dependence { reply, node, store: begun.store, messages, asked: asked_count };
+        self.ask_dependence(now, asked, dependence, effects);
     }
 
     pub(super) fn keep_requested(
@@ -223,11 +223,17 @@ impl Node {
     }
 
     /// Messages in this node's custody that another host can and has yet to be given, because one
-    /// of theirs leaves.
+    /// of theirs leaves; and those that are lost here and that one may still have.
     fn depending_on(&self, node: NodeId) -> u64 {
         let leaving = self.leaving().collect();
         let mut messages = u64::from(self.replacing.is_moving());
         for (id, partition) in &self.partitions {
+            let lost = partition.known.lost();
+            for (_, numbers) in
+                partition.lists.told(Told::These(&lost)).iter().filter(|(n, _)| n.contains(&node))
+            {
+                messages += numbers.iter().map(|(_, numbers)| numbers.size()).sum::<u64>();
+            }
             for (nodes, held) in partition.lists.served().filter(|(n, _)| n.contains(&node)) {
                 if self.one_more(*id, nodes, &leaving).is_some() {
                     messages += held.values().map(Ranges::size).sum::<u64>();
@@ -247,10 +253,12 @@ impl Node {
     pub(super) fn dependence_told(
         &mut self,
         now: Now,
-        (dependence, all): (Dependence, bool),
+        (dependence, answered): (Dependence, usize),
         effects: &mut Effects,
     ) {
-        let Dependence { reply, node, store, messages } = dependence;
+        let Dependence { reply, node, store, messages, asked } = dependence;
+        // Of one whose session has ended meanwhile nobody knows.
+        let all = answered == asked;
         let removal = self.table.removals().of(node, store).copied();
         let leaves = removal.filter(|removal| removal.stage == Stage::Leaves);
         match leaves {

@@ -247,9 +247,9 @@ impl Node {
 
     fn copy_envelope(&mut self, now: Now, peer: NodeId, envelope: Envelope, effects: &mut Effects) {
         match envelope {
-            Envelope::Copy { batch, queue, partition, accepted, holders, labels } => {
+            Envelope::Copy { batch, queue, partition, accepted, holders, attempt, labels } => {
                 let items = labels.into_iter().map(|label| (label, accepted)).collect();
-                let copies = NewCopies { batch, id: (queue, partition), holders, items };
+                let copies = NewCopies { batch, id: (queue, partition), holders, attempt, items };
                 self.copies_came(now, peer, copies, effects);
             }
             Envelope::Declined { batch } => self.declined(now, peer, batch, effects),

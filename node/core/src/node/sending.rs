@@ -133,7 +133,7 @@ impl Node {
         let new = NewSend {
             reply: new.reply,
             id: new.id,
-            attempt: Attempt::First,
+            attempt: Attempt::Again,
             within: new.within,
             labels: new.labels.clone(),
             gone: Ranges::default(),
@@ -205,7 +205,7 @@ impl Node {
 
     /// Places a send and starts it.
     pub(super) fn send_on(&mut self, now: Now, new: NewSend, effects: &mut Effects) {
-        let NewSend { reply, id, within, labels, gone, held, .. } = new;
+        let NewSend { reply, id, attempt, within, labels, gone, held } = new;
         let Some(entry) = self.table.live(id.0) else {
             let queue = id.0.to_string();
             effects.answer(reply, Response::Refused(Refusal::QueueNotFound { queue }));
@@ -229,6 +229,7 @@ impl Node {
         sending.holders = holders;
         sending.confirms = settings.confirms;
         sending.at_least = settings.at_least;
+        sending.attempt = attempt;
         sending.leave_out(&gone);
         let known = self.partitions.get(&id).map(|partition| &partition.known);
         let process = sending.labels.first().map(|label| label.stamp.process);
@@ -270,8 +271,9 @@ impl Node {
         effects: &mut Effects,
     ) {
         let (id, holders) = (sending.partition, sending.holders.clone());
+        let attempt = sending.copy_attempt();
         let items = sending.labels.iter().map(|label| (*label, sending.accepted)).collect();
-        let Stored { exceptions, twins } = self.store(now, (id, &holders), items, effects);
+        let Stored { exceptions, twins } = self.store(now, (id, &holders, attempt), items, effects);
         for (at, exception) in exceptions {
             sending.except(at, &exception);
         }
@@ -426,6 +428,7 @@ pub(super) fn copy_of(batch: u64, sending: &Sending) -> Envelope {
         partition: sending.partition.1,
         accepted: sending.accepted,
         holders: sending.holders.clone(),
+        attempt: sending.copy_attempt(),
         labels: sending.labels.clone(),
     }
 }

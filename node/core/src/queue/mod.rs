@@ -15,7 +15,7 @@ mod window;
 
 use std::collections::BTreeMap;
 
-use gaggle_wire::{Label, MessageId, NodeId, ProcessId, Receipt, Stamp};
+use gaggle_wire::{Attempt, Label, MessageId, NodeId, ProcessId, Receipt, Stamp};
 
 pub(crate) use flight::{Flight, Flights, Given, Lease};
 pub(crate) use lists::{ListId, Lists, Told};
@@ -129,8 +129,11 @@ impl Partition {
     }
 
     /// Takes a new message in, under this list.
-    pub(crate) fn hold(&mut self, list: ListId, id: MessageId) {
+    pub(crate) fn hold(&mut self, list: ListId, id: MessageId, attempt: Attempt) {
         self.known.hold(id.process, id.number);
+        if attempt == Attempt::Again {
+            self.known.repeat(id.process, id.number);
+        }
         self.lists.hold(list, id.process, id.number);
     }
 
@@ -188,15 +191,18 @@ impl Partition {
         self.lists.refresh(epoch, may_serve)
     }
 
-    /// Whether this message may be handed out here. A copy that may never have been confirmed,
-    /// or that lies at a stand-in, waits until another host is known to have it, and until an unfit
-    /// one has been asked: else it could be one that was deleted everywhere else long ago (P4).
+    /// Whether this message may be handed out here. A copy that may never have been confirmed, or
+    /// that lies at a stand-in, waits until another host is known to have it, and until an unfit one
+    /// has been asked: else it could be one that was deleted everywhere else long ago (P4). One that
+    /// came again waits for the word of all, be it that one copy is enough.
     pub(crate) fn may_hand_out(&self, head: &Head, rule: Rule) -> bool {
         let Label { stamp: Stamp { process, .. }, number, .. } = head.label;
-        let doubtful = !self.home || head.accepted.time < rule.aged_before;
-        let in_doubt = self.known.is_unsettled(process, number)
-            || (rule.instead && self.known.is_lacking(process, number));
-        self.serves(head.list) && (!doubtful || rule.lone || !in_doubt)
+        let repeated = self.known.is_repeated(process, number);
+        let unasked = self.known.is_lacking(process, number);
+        let doubtful = !self.home || repeated || head.accepted.time < rule.aged_before;
+        let in_doubt = self.known.is_unsettled(process, number) || (rule.instead && unasked);
+        let believed = !doubtful || rule.lone || !in_doubt;
+        self.serves(head.list) && believed && !(repeated && unasked)
     }
 
     /// A delivery came back before its lease was over.

@@ -105,6 +105,7 @@ async fn what_is_no_envelope_ends_the_link_and_clients_are_served_on() {
         partition: 0,
         accepted: stamp,
         holders: vec![NodeId(2), NodeId(5)],
+        attempt: gaggle_wire::Attempt::First,
         labels: vec![label],
     };
     copies.write_all(&frame::encode(&copy, &[Bytes::from_static(b"BODY")])).await.unwrap();

@@ -31,7 +31,15 @@ fn a_message_is_stored_and_read_again_however_many_hosts_its_list_names() {
         let holders = (1..=hosts).map(NodeId).collect();
         let (label, partition) = (bench.label(1), 0);
         let (batch, accepted, labels) = (1, label.stamp, vec![label]);
-        bench.hear(Envelope::Copy { batch, queue, partition, accepted, holders, labels });
+        bench.hear(Envelope::Copy {
+            batch,
+            queue,
+            partition,
+            accepted,
+            holders,
+            attempt: Attempt::First,
+            labels,
+        });
         let key = MessageKey { queue, partition, stamp: label.stamp };
         let record = MessageRecord::decode(&key, &bench.rows[&key.encode()]).unwrap();
         assert_eq!(record.holders.len(), usize::try_from(hosts).unwrap().min(255));
@@ -46,7 +54,15 @@ fn who_says_that_it_has_copies_before_they_were_read_is_given_copies_all_the_sam
     let label = bench.label(1);
     let (batch, partition, accepted, holders) = (1, 0, label.stamp, vec![ME, PEER]);
     let labels = vec![label];
-    bench.hear(Envelope::Copy { batch, queue, partition, accepted, holders, labels });
+    bench.hear(Envelope::Copy {
+        batch,
+        queue,
+        partition,
+        accepted,
+        holders,
+        attempt: Attempt::First,
+        labels,
+    });
     let envelope = Envelope::Inventory { call: 0, partitions: Vec::new(), last: true };
     let (now, mut effects) = (bench.now(), Effects::new());
     bench.node.handle(now, Event::Envelope { link: LINK, envelope }, &mut effects);

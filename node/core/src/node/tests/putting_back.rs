@@ -27,7 +27,15 @@ impl Bench {
         let labels = vec![self.label(number)];
         let (batch, partition, accepted) = (1, 0, labels[0].stamp);
         let holders = holders.to_vec();
-        let copy = Envelope::Copy { batch, queue, partition, accepted, holders, labels };
+        let copy = Envelope::Copy {
+            batch,
+            queue,
+            partition,
+            accepted,
+            holders,
+            attempt: Attempt::First,
+            labels,
+        };
         self.is_told(1, copy)
     }
 
@@ -72,7 +80,15 @@ fn what_says_that_something_is_on_disk_names_a_number_that_is_written_before_it(
     let labels = vec![bench.label(1)];
     let (batch, partition, accepted) = (1, 0, labels[0].stamp);
     let holders = vec![ME, PEER];
-    let envelope = Envelope::Copy { batch, queue, partition, accepted, holders, labels };
+    let envelope = Envelope::Copy {
+        batch,
+        queue,
+        partition,
+        accepted,
+        holders,
+        attempt: Attempt::First,
+        labels,
+    };
     let mut effects = Effects::new();
     bench.node.handle(bench.now(), Event::Envelope { link: LINK, envelope }, &mut effects);
     let (commits, value) = (before + 1, record::encode(&(before + 1)));
