@@ -4,9 +4,11 @@
 //! simulator do.
 
 use std::fs;
+use std::time::Instant;
 
+use gaggle_client::SettingsChange;
 use gaggle_support::{TestCluster, wait_until};
-use gaggle_wire::Standing;
+use gaggle_wire::{Standing, Status};
 use serde_json::{Value, json};
 
 use crate::EXECUTABLE;
@@ -65,6 +67,30 @@ async fn status_of_a_well_cluster_shows_every_node_and_counts_each_message_once(
         }
     }
     assert!(text.contains("orders") && text.contains("copies on node 3"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_oldest_message_has_its_age_although_nobody_has_received_and_after_a_restart() {
+    let mut cluster = TestCluster::start(EXECUTABLE, 3).await;
+    let client = cluster.client().await;
+    client.create_queue("cold", SettingsChange::default()).await.unwrap();
+    client.queue("cold").unwrap().send("waits").await.unwrap();
+    let sent = Instant::now();
+    let age = |status: &Status| status.queues[0].total.oldest_age_ms;
+    wait_until(&client, "it grows old", |status| age(status) >= 1000).await;
+    cluster.nodes.stop_all().await.unwrap();
+    cluster.start_all().await;
+    let client = cluster.client().await;
+    let status = wait_until(&client, "it is counted again", |status| {
+        status.queues.first().is_some_and(|queue| queue.total.messages == 1)
+    })
+    .await;
+    let (told, real) = (age(&status), u64::try_from(sent.elapsed().as_millis()).unwrap());
+    assert!(told > 1000 && told <= real + 1000, "{told} ms, and it is {real} ms old");
+    let shell = Shell::of(&cluster);
+    let text = shell.succeed(&["status"], b"");
+    let row = text.lines().find(|line| line.contains("cold")).expect("the queue has a row");
+    assert!(!row.split_whitespace().any(|cell| cell == "0s"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

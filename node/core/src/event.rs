@@ -75,6 +75,8 @@ pub enum Event {
     Wakeup,
     /// What the runtime measured of its surroundings; at least once a second.
     Measured(Surroundings),
+    /// What the runtime has counted since its start, by name: for those who ask for the status.
+    Counted(Vec<(&'static str, u64)>),
     /// Please stop: no more sends, hand everything over.
     Drain,
 }

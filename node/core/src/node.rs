@@ -112,6 +112,8 @@ struct Run {
     lag: Lag,
     /// Counters, by name: refusals, expiries, repairs.
     counters: BTreeMap<&'static str, u64>,
+    /// What the runtime counted.
+    counted: Vec<(&'static str, u64)>,
     /// What was last said of the own readiness: ready, slow.
     told: (bool, bool),
     /// The members that are on disk.
@@ -152,6 +154,10 @@ type News = BTreeMap<(QueueId, u16, ProcessId), Ranges>;
 struct Desk {
     told: BTreeMap<NodeId, Told>,
     peeks: Vec<(Mono, Peek)>,
+    /// Who asked for the status while the oldest messages are being read, and by which call.
+    status_asked: Vec<(NodeId, u64)>,
+    /// Such reads that are under way.
+    oldest_reads: u64,
     calls: Calls<Question>,
     loads: Loads,
     deletes: BTreeMap<u64, Batch<DeleteResult>>,
@@ -206,6 +212,7 @@ impl Node {
                 self.loaded(now, load, Loaded { rows, end, damaged }, effects);
             }
             Event::BodyLost { key, missed } => self.doubt(key, missed, effects),
+            Event::Counted(counted) => self.run.counted = counted,
             Event::Measured(surroundings) => {
                 self.run.measured = surroundings;
                 self.run.lag.measured(&surroundings, now.mono, self.config.slow_after);

@@ -13,7 +13,7 @@ use crate::effect::Effects;
 use crate::envelope::{CopyException, CopyItem, Envelope};
 use crate::ledger::{Key, MessageKey, MessageRecord, Write, record};
 use crate::now::Now;
-use crate::queue::{Head, ListId, Partition, Rule, Told};
+use crate::queue::{First, Head, ListId, Partition, Rule, Told};
 use crate::ranges::Ranges;
 use crate::session::PartitionId;
 use crate::table::rendezvous::{self, Slot};
@@ -102,8 +102,7 @@ impl Node {
         let partition = self.partitions.get_mut(&id).expect("a list was interned in it");
         let (mut exceptions, mut twins, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         let mut settled = Ranges::default();
-        let (mut process, mut refilled) = (None, 0);
-        let mut again = Vec::new();
+        let (mut process, mut refilled, mut again) = (None, 0, Vec::new());
         for (at, (label, accepted)) in items.into_iter().enumerate() {
             let at = u32::try_from(at).unwrap_or(u32::MAX);
             let id = label.id();
@@ -128,6 +127,7 @@ impl Node {
             let record = MessageRecord { label, accepted, holders };
             effects.write(Write::PutMessage { key, header: record.encode(&key), label });
             partition.hold(list, id, attempt);
+            partition.oldest.came(First { stamp: label.stamp, number: label.number, accepted });
             settled.insert(id.number);
             process = Some(id.process);
             refilled += u64::from(seen == Seen::Lost);

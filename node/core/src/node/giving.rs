@@ -108,6 +108,7 @@ impl Node {
         if once {
             self.reception.leave(id);
         }
+        self.count_more("deliveries_given", deliveries.len() as u64);
         effects.answer(reply, Response::Deliveries { deliveries });
     }
 

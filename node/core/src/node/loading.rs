@@ -57,6 +57,8 @@ pub(super) enum Load {
     Replace(PartitionId),
     /// Messages that may be too old.
     Expired(Look),
+    /// The first messages, to see how old they are.
+    Oldest(PartitionId),
     /// Messages whose ids came again.
     Twins(Box<Twins>),
 }
@@ -128,6 +130,7 @@ impl Node {
                 }
             }
             Load::Expired(look) => self.expired_read(now, look, (rows, end), effects),
+            Load::Oldest(id) => self.oldest_read(now, id, (rows, end), effects),
             Load::Sweep(id) => self.swept(id, (rows, end), effects),
             Load::Doubted(doubt) => self.doubted_read(now, doubt, (&rows, &damaged), effects),
             Load::Scrub(id) => {

@@ -195,6 +195,7 @@ impl Node {
                 renewed: false,
                 drain: Drain::No,
                 measured: Surroundings::default(),
+                counted: Vec::new(),
                 lag: Lag::default(),
                 counters: BTreeMap::from([("rows_damaged", opened.damaged)]),
                 told: (false, false),

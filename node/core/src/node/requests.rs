@@ -349,10 +349,7 @@ impl Node {
             Envelope::Peeked { call, deliveries } => {
                 self.peeked(now, peer, (call, deliveries), effects);
             }
-            Envelope::AskStatus { call } => {
-                let (report, queues) = (Box::new(self.report(now)), self.counts(now));
-                self.say(peer, Envelope::StatusTold { call, report, queues }, effects);
-            }
+            Envelope::AskStatus { call } => self.status_asked(now, (peer, call), effects),
             Envelope::AskDependence { call, node } => {
                 self.dependence_asked(peer, (call, node), effects);
             }

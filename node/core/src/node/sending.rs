@@ -378,6 +378,7 @@ impl Node {
                 if !sending.answered {
                     sending.answered = true;
                     effects.answer(sending.reply, Response::Sent(sent));
+                    *self.run.counters.entry("sends_confirmed").or_default() += 1;
                 }
                 true
             }

@@ -14,10 +14,14 @@ use gaggle_wire::{
 use super::Node;
 use super::giving::millis;
 use super::inventory::Question;
+use super::loading::{Load, range_after};
 use crate::effect::Effects;
 use crate::envelope::Envelope;
-use crate::event::Reply;
+use crate::event::{Reply, ScanEnd};
+use crate::ledger::Row;
 use crate::now::{Mono, Now};
+use crate::queue::First;
+use crate::session::PartitionId;
 use crate::timer::Timer;
 
 /// What a node told of itself and of its queues: its copies, and what is in its custody.
@@ -46,9 +50,61 @@ impl Node {
         let deadline = now.mono.plus(ASK_WITHIN);
         self.timers.at_latest(Timer::Deadlines, deadline);
         let kind = Question::Status { reply };
-        let call = self.desk.calls.start(peers, deadline, kind);
+        let me = self.config.node;
+        let call = self.desk.calls.start(peers.into_iter().chain([me]), deadline, kind);
         self.say_all(&Envelope::AskStatus { call }, effects);
-        self.call_over(now, call, effects);
+        self.status_asked(now, (me, call), effects);
+    }
+
+    /// Somebody, or this node itself, asks how it is here: that is told when it is known how old
+    /// the oldest messages are.
+    pub(super) fn status_asked(&mut self, now: Now, asker: (NodeId, u64), effects: &mut Effects) {
+        let unknown = self.partitions.iter_mut().filter_map(|(id, partition)| {
+            let reads = partition.serves_any() && partition.oldest.start_reading(&partition.known);
+            reads.then_some(*id)
+        });
+        for id in unknown.collect::<Vec<PartitionId>>() {
+            self.desk.oldest_reads += 1;
+            self.load(Load::Oldest(id), range_after(id, None), OLDEST_ROWS, effects);
+        }
+        self.desk.status_asked.push(asker);
+        self.tell_status(now, effects);
+    }
+
+    /// The first rows of a partition are here.
+    pub(super) fn oldest_read(
+        &mut self,
+        now: Now,
+        id: PartitionId,
+        (rows, end): (Vec<Row>, ScanEnd),
+        effects: &mut Effects,
+    ) {
+        let (stored, _) = self.stored(rows, end);
+        if let Some(partition) = self.partitions.get_mut(&id) {
+            let firsts = stored.into_iter().map(|row| First {
+                stamp: row.key.stamp,
+                number: row.message.label.number,
+                accepted: row.message.accepted,
+            });
+            partition.oldest.read(&partition.known, firsts);
+        }
+        self.desk.oldest_reads -= 1;
+        self.tell_status(now, effects);
+    }
+
+    fn tell_status(&mut self, now: Now, effects: &mut Effects) {
+        if self.desk.oldest_reads > 0 {
+            return;
+        }
+        for (asker, call) in std::mem::take(&mut self.desk.status_asked) {
+            if asker == self.config.node {
+                self.desk.calls.answer(call, asker);
+                self.call_over(now, call, effects);
+            } else {
+                let (report, queues) = (Box::new(self.report(now)), self.counts(now));
+                self.say(asker, Envelope::StatusTold { call, report, queues }, effects);
+            }
+        }
     }
 
     /// A node told how it is.
@@ -64,6 +120,7 @@ impl Node {
         let (few, left, seconds) = self.under_replicated(now);
         let figures = [
             ("clock_sick", u64::from(self.calendar.is_sick())),
+            ("receives_waiting", self.reception.count() as u64),
             ("tombstone_blocks", self.burials.count() as u64),
             ("copies_to_refill", self.partitions.values().map(|p| p.known.lost_count()).sum()),
             ("under_replicated", few),
@@ -81,6 +138,7 @@ impl Node {
             socket_buffer_bytes: self.run.measured.socket_buffer_bytes,
             counters: counters
                 .chain(figures)
+                .chain(self.run.counted.iter().copied())
                 .map(|(name, count)| (name.to_owned(), count))
                 .collect(),
         }
@@ -99,8 +157,9 @@ impl Node {
             }
             own.messages += partition.known.held_count();
             own.in_flight += in_flight;
-            let first = partition.window.first().map(|head| now.wall.since(head.accepted.time));
-            let age = millis(first.unwrap_or(Duration::ZERO));
+            let accepted = partition.oldest.accepted(&partition.known);
+            let age = accepted.map_or(Duration::ZERO, |stamp| now.wall.since(stamp.time));
+            let age = millis(age);
             own.oldest_age_ms = own.oldest_age_ms.max(age);
             held.oldest_age_ms = held.oldest_age_ms.max(age);
         }
@@ -164,5 +223,8 @@ fn add(total: &mut QueueCounts, own: &QueueCounts) {
     total.age_ms = total.age_ms.max(own.age_ms);
 }
 
+/// Rows that are read to find the oldest message: one and its count, and some that are no longer
+/// held but not yet swept.
+const OLDEST_ROWS: usize = 16;
 /// How long the others have to answer.
 const ASK_WITHIN: Duration = Duration::from_millis(500);

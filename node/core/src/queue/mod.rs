@@ -11,6 +11,7 @@
 
 mod flight;
 mod lists;
+mod oldest;
 mod window;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use gaggle_wire::{Attempt, Label, MessageId, NodeId, ProcessId, Receipt, Stamp};
 
 pub(crate) use flight::{Flight, Flights, Given, Lease};
 pub(crate) use lists::{ListId, Lists, Told};
+pub(crate) use oldest::{First, Oldest};
 pub(crate) use window::{Head, Reach, Window};
 
 use crate::custody::known::Known;
@@ -41,6 +43,7 @@ pub(crate) struct Partition {
     /// Leases of other custodians, as they told them.
     told: BTreeMap<Stamp, Heard>,
     pub(crate) lists: Lists,
+    pub(crate) oldest: Oldest,
     /// When the next delayed message may be due, in wall milliseconds.
     pub(crate) next_due: Option<u64>,
     /// Whether rows lie on disk whose messages are not held any more.
@@ -97,6 +100,7 @@ impl Partition {
             ended: BTreeMap::new(),
             told: BTreeMap::new(),
             lists: Lists::new(Slot::of(id.0, id.1)),
+            oldest: Oldest::default(),
             next_due: None,
             sweep: Sweep::Clean,
             fetch_at: Mono(0),
