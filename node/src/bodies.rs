@@ -93,7 +93,8 @@ impl Bodies {
         }
     }
 
-    /// Takes the contents of a send in, until it is answered.
+    /// Takes the contents of a send in, until it is answered. `held` bytes are under way besides:
+    /// copies that other nodes have not taken yet.
     ///
     /// # Errors
     /// [`Refusal::LimitReached`] when too much is under way; nothing is taken in.
@@ -101,10 +102,11 @@ impl Bodies {
         &mut self,
         reply: Reply,
         messages: impl Iterator<Item = (MessageKey, Label, Bytes)> + Clone,
+        held: usize,
     ) -> Result<(), Refusal> {
-        let bytes = messages.clone().map(|(.., content)| weight(&content)).sum();
+        let bytes: usize = messages.clone().map(|(.., content)| weight(&content)).sum();
         self.release(reply);
-        if self.kept_bytes + bytes > self.kept_max {
+        if self.kept_bytes + held + bytes > self.kept_max {
             return Err(Refusal::LimitReached {
                 what: "bytes of sends under way".to_owned(),
                 limit: self.kept_max as u64,

@@ -13,6 +13,7 @@
 mod commits;
 mod groups;
 mod hearing;
+mod held;
 pub(crate) mod input;
 pub(crate) mod life;
 mod recent;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use gaggle_client::{Outgoing, SendError, SettingsChange};
 use gaggle_support::tally::{Tally, spawn_consumer, spawn_producer};
-use gaggle_support::{TestCluster, wait_until};
+use gaggle_support::{TestCluster, counter, wait_until};
 use gaggle_wire::{Refusal, Standing, Status};
 
 use crate::EXECUTABLE;
@@ -168,13 +168,4 @@ fn queue_is_empty(status: &Status, name: &str) -> bool {
 
 fn sessions(member: &gaggle_wire::MemberStatus) -> usize {
     member.report.as_ref().map_or(0, |report| report.sessions.len())
-}
-
-/// The sum of a counter over all nodes; one that never counted is not told.
-fn counter(status: &Status, name: &str) -> u64 {
-    let reports: Vec<_> =
-        status.members.iter().filter_map(|member| member.report.as_ref()).collect();
-    assert_eq!(reports.len(), 3, "every node reports");
-    let counters = reports.into_iter().flat_map(|report| &report.counters);
-    counters.filter(|(found, _)| found == name).map(|(_, value)| *value).sum()
 }

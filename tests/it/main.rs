@@ -13,6 +13,7 @@ mod delivery;
 mod dev;
 mod disk;
 mod door;
+mod large;
 mod memory;
 mod operating;
 mod restored;

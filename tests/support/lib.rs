@@ -226,6 +226,19 @@ pub fn is_ready(status: &Status, nodes: usize) -> bool {
         })
 }
 
+/// The sum of a counter over all three nodes; one that never counted is not told.
+///
+/// # Panics
+/// When a node does not report.
+#[must_use]
+pub fn counter(status: &Status, name: &str) -> u64 {
+    let reports: Vec<_> =
+        status.members.iter().filter_map(|member| member.report.as_ref()).collect();
+    assert_eq!(reports.len(), 3, "every node reports");
+    let counters = reports.into_iter().flat_map(|report| &report.counters);
+    counters.filter(|(found, _)| found == name).map(|(_, value)| *value).sum()
+}
+
 /// Asks a client's cluster until its status is so.
 ///
 /// # Panics

@@ -46,8 +46,8 @@ fn beyond_the_budget_the_oldest_goes() {
 fn a_send_keeps_its_contents_until_it_is_answered() {
     let mut bodies = Bodies::new(0, 10_000);
     let (a, b) = (message(1, "a"), message(2, "b"));
-    bodies.keep(reply(1, 1), [a.clone(), b.clone()].into_iter()).unwrap();
-    bodies.keep(reply(1, 2), [b.clone()].into_iter()).unwrap();
+    bodies.keep(reply(1, 1), [a.clone(), b.clone()].into_iter(), 0).unwrap();
+    bodies.keep(reply(1, 2), [b.clone()].into_iter(), 0).unwrap();
     bodies.evict();
     assert!(has(&mut bodies, &a) && has(&mut bodies, &b));
     bodies.release(reply(1, 1));
@@ -63,19 +63,19 @@ fn a_send_keeps_its_contents_until_it_is_answered() {
 fn too_much_under_way_is_refused_and_nothing_taken_in() {
     let mut bodies = Bodies::new(0, ENTRY_BYTES + 10);
     let (a, b) = (message(1, "a"), message(2, "b"));
-    let both = bodies.keep(reply(1, 1), [a.clone(), b.clone()].into_iter());
+    let both = bodies.keep(reply(1, 1), [a.clone(), b.clone()].into_iter(), 0);
     assert!(matches!(both, Err(Refusal::LimitReached { .. })));
     assert!(!has(&mut bodies, &a));
-    bodies.keep(reply(1, 2), [a].into_iter()).unwrap();
-    assert!(bodies.keep(reply(1, 3), [b].into_iter()).is_err());
+    bodies.keep(reply(1, 2), [a].into_iter(), 0).unwrap();
+    assert!(bodies.keep(reply(1, 3), [b].into_iter(), 0).is_err());
 }
 
 #[test]
 fn a_content_is_never_taken_for_another_of_the_same_key() {
     let mut bodies = Bodies::new(1_000_000, 1_000_000);
     let (a, b) = (message(1, "one"), message(1, "two"));
-    bodies.keep(reply(1, 1), [a.clone()].into_iter()).unwrap();
-    bodies.keep(reply(2, 1), [b.clone()].into_iter()).unwrap();
+    bodies.keep(reply(1, 1), [a.clone()].into_iter(), 0).unwrap();
+    bodies.keep(reply(2, 1), [b.clone()].into_iter(), 0).unwrap();
     assert!(has(&mut bodies, &a) && has(&mut bodies, &b));
     bodies.release(reply(2, 1));
     bodies.remove(&a.0);

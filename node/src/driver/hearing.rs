@@ -51,6 +51,7 @@ impl Life {
             Input::StreamClosed { client, stream } => self.voices.close_stream(client, stream),
             Input::ClientClosed(client) => {
                 if self.voices.close_client(client) {
+                    self.held.forget_client(client);
                     self.handle(Event::ClientClosed(client), dials);
                     self.parts.bodies.release_client(client);
                 }
@@ -61,6 +62,7 @@ impl Life {
                     return;
                 }
                 if let Some(older) = self.voices.open_link(link, corridor) {
+                    self.held.forget_link(older);
                     self.handle(Event::LinkDown { link: older }, dials);
                 }
                 self.handle(Event::LinkUp { link, hello }, dials);
@@ -88,7 +90,7 @@ impl Life {
                     let (queue, partition, stamp) = (*queue, *partition, label.stamp);
                     (MessageKey { queue, partition, stamp }, *label, content.clone())
                 });
-                self.parts.bodies.keep(reply, messages)?;
+                self.parts.bodies.keep(reply, messages, self.held.bytes())?;
             }
             Ok(request)
         });
@@ -108,6 +110,7 @@ impl Life {
 
     fn link_down(&mut self, link: LinkId, why: Close, dials: &mut Dials) {
         if self.voices.close_link(link, why) {
+            self.held.forget_link(link);
             self.handle(Event::LinkDown { link }, dials);
         }
     }

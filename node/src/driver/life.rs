@@ -35,13 +35,16 @@ use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
 use super::commits::Commits;
 use super::groups::Groups;
+use super::held::Held;
 use super::input::{Input, Urgent};
 use super::recent::Recent;
+use super::speaking::Reading;
 use super::voices::Voices;
 use super::word::{Path, Word};
 use crate::bodies::Bodies;
 use crate::clocks::Clocks;
 use crate::net::Network;
+use crate::net::close::Close;
 use crate::net::corridor::dial::Dials;
 use crate::store::{Change, Page, Scan, StoreError, Threads, ThreadsEvent, Wanted};
 
@@ -93,7 +96,9 @@ pub(crate) struct Life {
     late: Recent,
     pub(crate) voices: Voices,
     /// Words that the reader has, by stream: the next ones of that stream follow them.
-    pub(super) reading: BTreeMap<Path, usize>,
+    pub(super) reading: BTreeMap<Path, Reading>,
+    /// Words whose stream has no room.
+    pub(super) held: Held,
     /// Contents that could not be read, of which the core is to be told, with the answers that
     /// went without them.
     pub(super) lost: Vec<(MessageKey, Option<Missed>)>,
@@ -118,6 +123,7 @@ impl Life {
             late: Recent::new(),
             voices: Voices::default(),
             reading: BTreeMap::new(),
+            held: Held::default(),
             lost: Vec::new(),
             stopping: None,
             drained: false,
@@ -172,6 +178,7 @@ impl Life {
                     }
                 }
                 Some(urgent) = sources.urgent.recv() => self.urgent(urgent, dials),
+                () = self.parts.network.writers.room() => self.release_held(),
                 () = sleep_until(patience.map_or(due, |until| until.min(due)).into()) => {
                     if Instant::now() < due {
                         // The commit has waited long enough for company.
@@ -185,6 +192,7 @@ impl Life {
                 }
                 at = tick.tick() => {
                     self.late.record(at.elapsed());
+                    self.give_up_stuck();
                     self.measure(dials);
                 }
                 count = sources.inputs.recv_many(&mut inputs, INPUTS_MAX), if open => {
@@ -214,7 +222,8 @@ impl Life {
             return Some(End::Renewed);
         }
         let (_, deadline) = self.stopping.as_ref()?;
-        if self.drained || self.renewed || Instant::now() >= *deadline {
+        let said = self.drained && !self.held.has_links();
+        if said || self.renewed || Instant::now() >= *deadline {
             let (done, _) = self.stopping.take()?;
             return Some(End::Stopped(done));
         }
@@ -239,6 +248,7 @@ impl Life {
             loop_p99_ms: millis(self.late.p99_of_window()),
         };
         self.handle(Event::Measured(surroundings), dials);
+        self.handle(Event::Counted(self.parts.network.closes.counted()), dials);
     }
 
     fn report(&mut self, report: ThreadsEvent<Word>, dials: &mut Dials) -> Result<(), StoreError> {
@@ -256,8 +266,9 @@ impl Life {
                 self.handle(Event::Loaded { load, rows, end, damaged }, dials);
             }
             ThreadsEvent::Read(wanted) => {
-                self.read(wanted.word.path());
+                self.read(&wanted);
                 self.voice(wanted);
+                self.release_held();
             }
             ThreadsEvent::Failed(error) => return Err(error),
         }
@@ -314,7 +325,7 @@ impl Life {
             }
             Effect::Links(links) => dials.set(links),
             // That it is down is told when its streams have ended.
-            Effect::CloseLink(link) => self.voices.give_up_link(link),
+            Effect::CloseLink(link) => self.voices.give_up_link(link, Close::NotWanted),
             Effect::Load { load, from, to, limit, contents } => {
                 self.say(Word::Load { load, scan: Scan { from, to, limit, contents } });
             }

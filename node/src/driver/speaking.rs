@@ -3,7 +3,8 @@
 //! A content is looked for in memory when the word is made, before anything can be evicted. What
 //! is not there is read by the reader once the word may be spoken; until that is back, later
 //! words of the same stream go through the reader as well, which keeps their order. Control
-//! streams carry no contents, so they never wait for it.
+//! streams carry no contents, so they never wait for it. What carries contents to somebody for
+//! whom much waits already is held back (`held.rs`) until that has been taken.
 //!
 //! What this file does not do: which commit a word waits for is in `groups.rs`.
 
@@ -14,17 +15,30 @@ use gaggle_core::event::{LinkId, Reply};
 use gaggle_core::ledger::MessageKey;
 use gaggle_wire::{Label, Response};
 
+use super::held;
 use super::life::Life;
 use super::word::{Complete, Path, Word};
+use crate::net::close::Close;
+use crate::net::outbox::Pile;
 use crate::store::{Content, Wanted};
 
+/// What the reader has for one stream.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    words: usize,
+    bytes: usize,
+}
+
 impl Life {
-    /// The reader is done with one word of this stream.
-    pub(super) fn read(&mut self, path: Option<Path>) {
-        let Some(path) = path else { return };
-        let left = self.reading.remove(&path).map_or(0, |count| count - 1);
-        if left > 0 {
-            self.reading.insert(path, left);
+    /// The reader is done with this word.
+    pub(super) fn read(&mut self, wanted: &Wanted<Word>) {
+        let Some(path) = wanted.word.path() else { return };
+        let Some(reading) = self.reading.get_mut(&path) else { return };
+        reading.words -= 1;
+        // What was lost is not known by its length any more.
+        reading.bytes = reading.bytes.saturating_sub(held::length(&wanted.contents));
+        if reading.words == 0 {
+            self.reading.remove(&path);
         }
     }
 
@@ -41,10 +55,15 @@ impl Life {
         let word = Word::Envelope { link, envelope };
         let contents = self.contents_of(&word);
         let wanted = Wanted { word, since: Instant::now(), contents };
-        if is_whole(&wanted.contents) {
+        let path = wanted.word.path().expect("an envelope has a stream");
+        if !is_whole(&wanted.contents) {
+            if let Some(wanted) = self.groups.say(wanted) {
+                self.speak(wanted);
+            }
+        } else if self.must_wait(&path, &wanted) {
+            self.hold(path, wanted, false);
+        } else {
             self.voice(wanted);
-        } else if let Some(wanted) = self.groups.say(wanted) {
-            self.speak(wanted);
         }
     }
 
@@ -56,17 +75,77 @@ impl Life {
         word.messages().into_iter().map(find).collect()
     }
 
-    /// Says what may be said, after what the reader still has for the same stream.
+    /// Says what may be said, after what waits for the same stream.
     pub(super) fn speak(&mut self, wanted: Wanted<Word>) {
         let Some(path) = wanted.word.path() else { return self.voice(wanted) };
-        match self.reading.get_mut(&path) {
-            Some(count) => *count += 1,
-            None if is_whole(&wanted.contents) => return self.voice(wanted),
-            None => {
-                self.reading.insert(path, 1);
+        if self.must_wait(&path, &wanted) {
+            self.hold(path, wanted, true);
+        } else {
+            self.speak_on(path, wanted);
+        }
+    }
+
+    /// Says it, after what the reader still has for the same stream.
+    fn speak_on(&mut self, path: Path, wanted: Wanted<Word>) {
+        if is_whole(&wanted.contents) && !self.reading.contains_key(&path) {
+            return self.voice(wanted);
+        }
+        let reading = self.reading.entry(path).or_default();
+        reading.words += 1;
+        reading.bytes += held::length(&wanted.contents);
+        self.parts.threads.read(wanted);
+    }
+
+    fn must_wait(&self, path: &Path, wanted: &Wanted<Word>) -> bool {
+        self.held.has(path) || (!wanted.contents.is_empty() && !self.has_room(path))
+    }
+
+    /// To somebody who is gone everything can be said.
+    fn has_room(&self, path: &Path) -> bool {
+        let coming = self.reading.get(path).map_or(0, |reading| reading.bytes);
+        self.voices.pile(path).is_none_or(|pile| pile.has_room(coming))
+    }
+
+    fn hold(&mut self, path: Path, wanted: Wanted<Word>, stored: bool) {
+        let taken = self.voices.pile(&path).map_or(0, Pile::taken);
+        if self.held.push(path, wanted, stored, taken) {
+            self.release(path);
+        } else {
+            self.voices.give_up(&path);
+        }
+    }
+
+    /// Says what was held back and has room now.
+    pub(super) fn release_held(&mut self) {
+        for path in self.held.paths() {
+            self.release(path);
+        }
+    }
+
+    fn release(&mut self, path: Path) {
+        while self.held.has(&path) {
+            if let Some(pile) = self.voices.pile(&path) {
+                // Before the look, so that what is taken after it is told.
+                pile.want_room();
+            }
+            if !self.has_room(&path) {
+                return;
+            }
+            if let Some(wanted) = self.held.pop(&path) {
+                self.speak_on(path, wanted);
             }
         }
-        self.parts.threads.read(wanted);
+    }
+
+    /// Gives nodes up that do not take what waits for them.
+    pub(super) fn give_up_stuck(&mut self) {
+        for path in self.held.paths() {
+            let Some(taken) = self.voices.pile(&path).map(Pile::taken) else { continue };
+            let is_link = matches!(path, Path::Link(..));
+            if is_link && self.held.is_stuck(&path, Instant::now(), taken) {
+                self.voices.give_up(&path);
+            }
+        }
     }
 
     pub(super) fn voice(&mut self, Wanted { mut word, since, contents }: Wanted<Word>) {
@@ -85,7 +164,7 @@ impl Life {
             }
             Complete::Whole(Word::Drained, _) => self.drained = true,
             Complete::Whole(Word::Renewed, _) => self.renewed = true,
-            Complete::Broken(link) => self.voices.give_up_link(link),
+            Complete::Broken(link) => self.voices.give_up_link(link, Close::NotWanted),
         }
     }
 

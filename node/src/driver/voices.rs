@@ -14,10 +14,11 @@ use gaggle_core::event::{ClientId, LinkId, Reply};
 use gaggle_wire::frame::{self, FRAME_LENGTH_MAX};
 use gaggle_wire::{NodeId, Response, ResponseFrame, Welcome};
 
+use super::word::Path;
 use crate::net::close::Close;
 use crate::net::corridor::Link;
 use crate::net::door::Client;
-use crate::net::outbox::Outbox;
+use crate::net::outbox::{Outbox, Pile};
 
 /// Who can be spoken to.
 #[derive(Debug, Default)]
@@ -86,10 +87,10 @@ impl Voices {
     }
 
     /// Closes a link: nothing more is said or heard on it, and its end is told later.
-    pub(crate) fn give_up_link(&mut self, link: LinkId) {
+    pub(crate) fn give_up_link(&mut self, link: LinkId, why: Close) {
         if let Some(carried) = self.links.get_mut(&link) {
             carried.given_up = true;
-            carried.corridor.close(Close::NotWanted);
+            carried.corridor.close(why);
         }
     }
 
@@ -133,6 +134,31 @@ impl Voices {
             return;
         }
         corridor.send(envelope.lane(), frame);
+    }
+
+    /// What waits to be written on the connection of a stream that is there.
+    pub(crate) fn pile(&self, path: &Path) -> Option<&Pile> {
+        match path {
+            Path::Answers(client, stream) => {
+                Some(self.clients.get(client)?.streams.get(stream)?.pile())
+            }
+            Path::Link(link, _) => {
+                let carried = self.links.get(link).filter(|carried| !carried.given_up);
+                Some(carried?.corridor.pile())
+            }
+        }
+    }
+
+    /// Ends the connection of a stream whose other end does not read.
+    pub(crate) fn give_up(&mut self, path: &Path) {
+        match path {
+            Path::Answers(client, _) => {
+                if let Some(guest) = self.clients.get(client) {
+                    guest.door.close(Close::NotReading);
+                }
+            }
+            Path::Link(link, _) => self.give_up_link(*link, Close::NotReading),
+        }
     }
 
     /// Ends every connection: what was not answered stays unknown.

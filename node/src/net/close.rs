@@ -63,6 +63,26 @@ impl Close {
         self as u32 + 1
     }
 
+    /// The counter's name in the status.
+    #[must_use]
+    pub const fn counter(self) -> &'static str {
+        match self {
+            Self::Stopping => "closed_stopping",
+            Self::NotAllowed => "closed_not_allowed",
+            Self::NoHello => "closed_no_hello",
+            Self::BadHello => "closed_bad_hello",
+            Self::BadVersion => "closed_bad_version",
+            Self::BadFrame => "closed_bad_frame",
+            Self::NotReading => "closed_not_reading",
+            Self::NotSending => "closed_not_sending",
+            Self::TooMany => "closed_too_many",
+            Self::StoreFailed => "closed_store_failed",
+            Self::Replaced => "closed_replaced",
+            Self::NotWanted => "closed_not_wanted",
+            Self::TooOften => "closed_too_often",
+        }
+    }
+
     /// In words.
     #[must_use]
     pub const fn reason(self) -> &'static str {
@@ -104,6 +124,12 @@ impl Closes {
         self.0[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Those that happened, by name, for the status.
+    pub(crate) fn counted(&self) -> Vec<(&'static str, u64)> {
+        let all = Close::ALL.into_iter().map(|why| (why.counter(), self.of(why)));
+        all.filter(|(_, count)| *count > 0).collect()
+    }
+
     /// How often this was the reason.
     #[must_use]
     pub fn of(&self, why: Close) -> u64 {
@@ -120,6 +146,9 @@ mod tests {
         for (at, why) in Close::ALL.into_iter().enumerate() {
             assert_eq!(why.code() as usize, at + 1);
             assert!(Close::ALL.iter().filter(|other| other.reason() == why.reason()).count() == 1);
+            assert!(
+                Close::ALL.iter().filter(|other| other.counter() == why.counter()).count() == 1
+            );
         }
     }
 }

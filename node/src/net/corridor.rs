@@ -27,7 +27,7 @@ use gaggle_core::envelope::{Envelope, Lane, PEER_VERSION, PeerHello};
 use gaggle_core::event::LinkId;
 use gaggle_wire::NodeId;
 use gaggle_wire::frame::{self, FRAME_LENGTH_MAX, Frame, HELLO_LENGTH_MAX};
-use quinn::{Connection, RecvStream, SendStream, VarInt};
+use quinn::{Connection, ConnectionError, RecvStream, SendStream, VarInt};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -66,8 +66,14 @@ impl Link {
         }
     }
 
+    /// What waits for it.
+    pub(crate) fn pile(&self) -> &Pile {
+        self.control.pile()
+    }
+
     /// Ends the link.
     pub(crate) fn close(&self, why: Close) {
+        tracing::info!(node = %self.node, why = why.reason(), "closing a link");
         self.closes.close(&self.connection, why);
     }
 }
@@ -196,7 +202,7 @@ async fn carry(
     control.reading.set_limit(FRAME_LENGTH_MAX);
     copies.reading.set_limit(FRAME_LENGTH_MAX);
     connection.set_receive_window(VarInt::from_u32(WINDOW));
-    let pile = Pile::new(PILE_MAX);
+    let pile = Pile::new(PILE_MAX, PILE_HIGH);
     let (control_outbox, control_writer) =
         Outbox::new(control.writing, pile.clone(), &network.writers);
     let (copies_outbox, copies_writer) = Outbox::new(copies.writing, pile, &network.writers);
@@ -221,10 +227,27 @@ async fn carry(
         Some(Ok(Err(why))) => why,
         _ => Close::NotWanted,
     };
+    // Who closed it first said why: this node, the other one, or nobody but the silence.
+    match connection.close_reason() {
+        Some(reason) => tracing::info!(%node, why = told(&reason), "a link has ended"),
+        None => tracing::info!(%node, why = why.reason(), "a link is ended"),
+    }
     network.closes.close(connection, why);
     tasks.shutdown().await;
     // Nobody listens any more when the node has been closed.
     let _ = network.inputs.send(Input::LinkDown(link)).await;
+}
+
+/// Why a connection ended, in words.
+fn told(reason: &ConnectionError) -> String {
+    match reason {
+        ConnectionError::LocallyClosed => "closed here".to_owned(),
+        ConnectionError::ApplicationClosed(closed) => {
+            format!("the other node: {}", String::from_utf8_lossy(&closed.reason))
+        }
+        ConnectionError::TimedOut => "nothing was heard for too long".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 async fn read(network: Arc<Network>, link: LinkId, mut stream: Inbox) -> Result<(), Close> {
@@ -260,6 +283,9 @@ const MEET_WITHIN: Duration = Duration::from_secs(5);
 
 /// What waits for a node that does not read; at 100 MB/s more than half a second's worth.
 const PILE_MAX: usize = 64 * 1024 * 1024;
+/// With so much waiting, contents stay with the driver: the largest still fits on top, and what
+/// carries none has room of its own.
+const PILE_HIGH: usize = 32 * 1024 * 1024;
 
 /// What a node may have on its way to us: both of its streams' windows, and room.
 const WINDOW: u32 = 8 * 1024 * 1024;

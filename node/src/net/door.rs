@@ -83,7 +83,7 @@ pub(crate) async fn serve(network: Arc<Network>, connection: Connection, deadlin
     };
     connection.set_receive_window(window(&network));
     let client = ClientId(network.next_id());
-    let pile = Pile::new(PILE_MAX);
+    let pile = Pile::new(PILE_MAX, PILE_HIGH);
     let door = Visit { network, connection, client, pile, tasks: JoinSet::new() };
     door.serve(hello).await;
 }
@@ -249,6 +249,8 @@ pub(crate) const HELLO_WITHIN: Duration = Duration::from_secs(5);
 
 /// Answers that wait to be read, per client: some batches of deliveries of the largest size.
 const PILE_MAX: usize = 32 * 1024 * 1024;
+/// With so much waiting, deliveries stay with the driver: the largest still fits on top.
+const PILE_HIGH: usize = 15 * 1024 * 1024;
 
 /// What all clients together may have on its way to us while the driver does not keep up.
 const WINDOWS_BYTES: usize = 512 * 1024 * 1024;
