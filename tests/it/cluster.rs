@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gaggle_client::{Outgoing, SendError, SettingsChange};
-use gaggle_support::tally::{Tally, spawn_consumer, spawn_producer};
+use gaggle_support::tally::{Tally, spawn_consumer, spawn_producer, stop};
 use gaggle_support::{TestCluster, until, wait_until};
-use gaggle_wire::Refusal;
+use gaggle_wire::{Refusal, Status};
 
 use crate::EXECUTABLE;
 
@@ -59,10 +59,17 @@ async fn nothing_confirmed_is_lost_while_nodes_are_killed_and_restarted() {
     let all: usize = sizes().iter().map(|(count, _)| count).sum();
 
     until(|| tally.confirmed_count() > all / 4).await;
+    let counted = client.status().await.unwrap();
+    for name in ["sends_confirmed", "deliveries_given"] {
+        let nodes = counters(&counted, name);
+        assert!(nodes.len() == 3 && nodes.iter().all(|n| *n > 0), "{name} at each node: {nodes:?}");
+    }
     cluster.kill(1).await;
     until(|| tally.confirmed_count() > all / 2).await;
     cluster.restart(1);
     cluster.wait_until_ready().await;
+    let confirmed = tally.confirmed_count();
+    assert!(confirmed < all, "all was sent before the second kill, which then shows little");
     cluster.kill(2).await;
     cluster.restart(2);
     for producer in producers {
@@ -80,7 +87,16 @@ async fn nothing_confirmed_is_lost_while_nodes_are_killed_and_restarted() {
         queue.is_some_and(|queue| queue.total.messages == 0 && queue.total.in_flight == 0)
     })
     .await;
-    consumers.iter().for_each(tokio::task::JoinHandle::abort);
+    assert_eq!(tally.received_count(), all, "P2: what came was sent, and nothing else came");
+    stop(consumers).await;
+    tally.assert_complete();
+}
+
+/// What each node has counted under a name.
+fn counters(status: &Status, name: &str) -> Vec<u64> {
+    let reports = status.members.iter().filter_map(|member| member.report.as_ref());
+    let counted = reports.flat_map(|report| &report.counters).filter(|(found, _)| found == name);
+    counted.map(|(_, value)| *value).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,8 +135,11 @@ async fn what_was_confirmed_survives_the_death_of_all_nodes_and_what_was_deleted
     until(|| tally.confirmed_count() > 8000 && tally.received_count() > 1000).await;
     cluster.kill_all().await;
     // Nobody notes an answer that comes later: what was noted was confirmed before the end.
-    tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    stop(tasks).await;
     client.close().await;
+    assert_eq!(tally.resurrected(), [], "P4: deleted messages came again");
+    assert!(tally.deleted_count() > 500, "{} deletes show little", tally.deleted_count());
+    tally.begin_epoch();
 
     cluster.start_all().await;
     let consumer = spawn_consumer(cluster.client().await, "dark", &tally);

@@ -127,7 +127,12 @@ fn the_demo_loses_nothing_and_says_so_in_its_last_line() {
     let last = told.lines().last().unwrap();
     let wanted = "sent 3000 confirmed 3000 received 3000 lost 0 duplicates ";
     assert!(last.starts_with(wanted), "{told}");
-    let object = parse(&shell.succeed(&["demo", "--json"], b""));
+    for happened in ["half-way: killing node ", "starting node "] {
+        let tells = told.lines().filter(|line| line.starts_with(happened) && line.len() < 60);
+        let again = tells.filter(|line| line.contains("SIGKILL") || line.ends_with("again"));
+        assert_eq!(again.count(), 1, "{happened}: {told}");
+    }
+    let object = parse(&shell.succeed(&["demo", "--nodes", "4", "--json"], b""));
     assert_eq!((&object["lost"], &object["invented"]), (&0.into(), &0.into()));
     assert_eq!(object["confirmed"], object["sent"]);
     shell.fail(2, &["demo", "--file", "/nowhere/text"], b"");

@@ -70,6 +70,8 @@ async fn cut_and_heal(cluster: &mut TestCluster, cut: impl Fn(), heal: impl Fn()
     heal();
     cluster.wait_until_ready().await;
     tally.forgive();
+    assert!(tally.deleted_count() > 0, "no delete was confirmed during the cut");
+    tally.begin_epoch();
     let consumer = spawn_consumer(cluster.client().await, "cut", &tally);
     tally.wait_complete(Duration::from_secs(60)).await;
     tally.assert_complete();

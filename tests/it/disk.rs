@@ -14,7 +14,7 @@ use gaggle_core::ledger::{Key, MessageKey, MessageRecord, Row, Write};
 use gaggle_node::store::{Change, Store, StoreError};
 use gaggle_support::faulty_disk::{Fault, FaultyDisk};
 use gaggle_support::indoors::Indoors;
-use gaggle_support::tally::{Tally, spawn_consumer, spawn_producer};
+use gaggle_support::tally::{Tally, spawn_consumer, spawn_producer, stop};
 use gaggle_support::{is_ready, until, wait_until};
 use gaggle_wire::{Label, Message, NodeId, ProcessId, QueueId, Stamp};
 
@@ -265,8 +265,11 @@ async fn what_was_confirmed_survives_a_power_cut_of_all_nodes_and_what_was_delet
     }
     until(|| tally.confirmed_count() > 5000 && tally.received_count() > 1000).await;
     nodes.cut_power().await;
-    tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    stop(tasks).await;
     client.close().await;
+    assert_eq!(tally.resurrected(), [], "P4: deleted messages came again");
+    assert!(tally.deleted_count() > 500, "{} deletes show little", tally.deleted_count());
+    tally.begin_epoch();
 
     nodes.start_all().await;
     let consumer = spawn_consumer(nodes.client().await, "dark", &tally);
