@@ -151,6 +151,26 @@ pub(crate) fn dead_references(page: &Page, exists: impl Fn(&str) -> bool) -> Vec
     found
 }
 
+/// Functions that a page names behind the path of a file in backticks, and that are not in it.
+/// `read` gives the text of a file that exists.
+pub(crate) fn dead_names(page: &Page, read: impl Fn(&str) -> Option<String>) -> Vec<Complaint> {
+    let mut found = Vec::new();
+    for (line, content) in prose(&page.text) {
+        let mut parts = content.split('`');
+        parts.next();
+        while let (Some(code), Some(behind)) = (parts.next(), parts.next()) {
+            let Some(text) = code.ends_with(".rs").then(|| read(code)).flatten() else { continue };
+            let there: BTreeSet<&str> = names(&text).collect();
+            for name in names(behind).filter(|name| name.contains('_')) {
+                if !there.contains(name) {
+                    found.push(complaint(&page.path, line, format!("{code} has no {name}")));
+                }
+            }
+        }
+    }
+    found
+}
+
 /// What a crate is built from against the law.
 pub(crate) fn unlawful(law: &Law, built_from: &BTreeSet<String>) -> Vec<Complaint> {
     law.without
@@ -230,6 +250,10 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
         .filter_map(|rest| rest.split(')').next())
         .filter(|link| !link.contains("://") && !link.starts_with('#'))
         .filter_map(|link| link.split('#').next())
+}
+
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
 }
 
 /// The path of a link that stands on a page.

@@ -148,6 +148,15 @@ fn a_reference_to_nothing_is_complained_about() {
 }
 
 #[test]
+fn a_function_that_its_file_has_not_is_complained_about() {
+    let read = |path: &str| (path == "a/b.rs").then(|| "fn it_holds() {}".to_owned());
+    let good = "| `a/b.rs` it_holds (F1); `c/d.rs` whatever_it_is; `no_file` not_there |";
+    assert!(dead_names(&page("docs/x.md", good), read).is_empty());
+    let bad = "| `a/b.rs` it_holds, it_stands |";
+    assert_eq!(whats(dead_names(&page("docs/x.md", bad), read)), ["a/b.rs has no it_stands"]);
+}
+
+#[test]
 fn a_crate_built_from_what_it_must_not_is_complained_about() {
     let law = LAWS.iter().find(|law| law.of == "gaggle-core").unwrap();
     let built_from = ["gaggle-core", "bytes", "tokio"].map(str::to_owned).into();
