@@ -16,7 +16,7 @@ use crate::message::BODY_LENGTH_MAX;
 pub struct Settings {
     /// Parts that are placed on hosts independently; fixed when the queue is created.
     pub partitions: u16,
-    /// How long a message that was received stays hidden, in milliseconds.
+    /// How long a message that was received stays hidden, in milliseconds; never less than 100.
     pub visibility_timeout_ms: u64,
     /// R: hosts that should hold each message.
     pub replicas: u8,

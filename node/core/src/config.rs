@@ -63,7 +63,8 @@ pub struct Config {
     pub window_max: usize,
     /// Rows that are read in one go.
     pub page_rows: usize,
-    /// Messages in flight per queue and node, at most (SQS: 120,000).
+    /// Messages of a queue that one node may have in flight, over all partitions that it hands out
+    /// (SQS: 120,000 per queue).
     pub in_flight_max: usize,
     /// Requests that wait at a node (receives, sends under way), at most.
     pub waiting_max: usize,

@@ -84,7 +84,7 @@ pub(crate) struct SettingsArgs {
     /// Parts that are placed independently, fixed at creation (8, at most 256)
     #[arg(long, value_name = "N")]
     partitions: Option<u16>,
-    /// How long a received message stays hidden (30s, at most 12h)
+    /// How long a received message stays hidden (30s, at most 12h; below 100ms it is 100ms)
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     visibility: Option<Duration>,
     /// Nodes that should hold each message (3, at most 7)

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// How long to wait for the first message
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = values::duration)]
     wait: Duration,
-    /// How long the messages stay hidden from others, instead of what the queue says
+    /// How long the messages stay hidden from others, not what the queue says (100ms at least)
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     visibility: Option<Duration>,
     /// Go on until Ctrl-C

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use clap::builder::BoolishValueParser;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
@@ -43,9 +44,11 @@ pub(crate) struct Args {
     /// Its zone: copies of a message are spread over zones
     #[arg(long, value_name = "ZONE", env = "GAGGLE_ZONE")]
     zone: Option<String>,
-    /// Run alone, with one copy of every message
-    #[arg(long, env = "GAGGLE_STANDALONE")]
-    standalone: bool,
+    /// Run alone, with one copy of every message; `--standalone=false` if the file says so
+    #[arg(long, value_name = "BOOL", env = "GAGGLE_STANDALONE")]
+    #[arg(value_parser = BoolishValueParser::new())]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    standalone: Option<bool>,
     /// The directory of the store
     #[arg(long, value_name = "DIR", env = "GAGGLE_DATA")]
     data: Option<PathBuf>,
@@ -122,7 +125,7 @@ impl Args {
             advertise_clients: self.advertise_client,
             seeds: self.seeds,
             zone: self.zone,
-            standalone: self.standalone.then_some(true),
+            standalone: self.standalone,
             node_ca: self.node_ca,
             client_ca: self.client_ca,
             certificate: self.certificate,

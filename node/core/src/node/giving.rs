@@ -137,13 +137,12 @@ impl Node {
         let lease = lease.max(LEASE_MIN);
         let rule = self.rule(now, queue);
         let oldest_allowed = self.oldest_allowed(now, queue).unwrap_or(0);
-        let mut firsts: Vec<(gaggle_wire::Stamp, PartitionId)> = self
-            .partitions
-            .range((queue, 0)..=(queue, u16::MAX))
-            .filter_map(|(id, partition)| {
-                let room = partition.flights.len() < self.config.in_flight_max;
-                partition.window.first().filter(|_| room).map(|head| (head.label.stamp, *id))
-            })
+        let partitions = || self.partitions.range((queue, 0)..=(queue, u16::MAX));
+        let in_flight = partitions().map(|(_, partition)| partition.flights.len()).sum();
+        let room = self.config.in_flight_max.saturating_sub(in_flight);
+        let max = max.min(u32::try_from(room).unwrap_or(u32::MAX));
+        let mut firsts: Vec<(gaggle_wire::Stamp, PartitionId)> = partitions()
+            .filter_map(|(id, partition)| Some((partition.window.first()?.label.stamp, *id)))
             .collect();
         firsts.sort_unstable();
         let (mut deliveries, mut bytes) = (Vec::new(), 0);

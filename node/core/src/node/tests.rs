@@ -3,6 +3,7 @@
 mod counts;
 mod faults;
 mod hostile;
+mod limits;
 mod oldest;
 mod passing;
 mod putting_back;
