@@ -151,3 +151,8 @@ pub use queue::{Queue, SendCall};
 
 #[cfg(test)]
 mod tests;
+
+/// The block of the README compiles as a reader would copy it.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+mod readme {}

@@ -45,13 +45,18 @@ impl Home {
 
     /// Starts the cluster and waits until it says that it is ready.
     fn start(&self) -> Dev {
+        self.start_with(&[], &self.data())
+    }
+
+    /// The same with more flags, and its nodes in this directory.
+    fn start_with(&self, flags: &[&str], data: &Path) -> Dev {
         let port = self.port.to_string();
-        let mut command = self.command(&["dev", "--port", &port]);
+        let mut command = self.command(&[&["dev", "--port", &port], flags].concat());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let told = BufReader::new(child.stdout.take().unwrap());
         let mut lines = told.lines().map_while(Result::ok);
         assert!(lines.any(|line| line.contains("Ctrl-C")), "it says that it is ready");
-        Dev { child, nodes: node_processes(&self.data()) }
+        Dev { child, nodes: node_processes(data) }
     }
 
     fn data(&self) -> PathBuf {
@@ -109,4 +114,23 @@ fn a_dev_cluster_is_found_without_flags_keeps_its_messages_and_leaves_no_process
     let mut dev = home.start();
     assert_eq!(home.run(&["receive", "orders", "--delete", "--wait", "20s"]), "again\n");
     assert_eq!(dev.end(Signal::TERM), Some(0));
+}
+
+#[test]
+fn a_dev_cluster_has_the_size_the_place_and_the_profile_that_it_is_told() {
+    let home = Home::new();
+    let (data, profile) = (home.dir.path().join("data"), home.dir.path().join("my/profile.toml"));
+    std::fs::create_dir(profile.parent().unwrap()).unwrap();
+    let profile = profile.to_str().unwrap();
+    let flags = ["--nodes", "2", "--dir", data.to_str().unwrap(), "--cluster", profile];
+    let mut dev = home.start_with(&flags, &data);
+    assert_eq!(dev.nodes.len(), 2);
+    assert!(data.join("node-2").exists() && !home.data().exists());
+    home.run(&["queue", "create", "orders", "--cluster", profile]);
+    let output = home.command(&["send", "orders", "x"]).env("GAGGLE_CLUSTER", profile).output();
+    assert_eq!(output.unwrap().status.code(), Some(0));
+    assert_eq!(home.command(&["queue", "list"]).output().unwrap().status.code(), Some(2));
+    let taken = ["receive", "orders", "--wait", "20s", "--delete", "--cluster", profile];
+    assert_eq!(home.run(&taken), "x\n");
+    assert_eq!(dev.end(Signal::INT), Some(0));
 }

@@ -1,0 +1,187 @@
+//! What scripts ask of the command line beside the life of one message: files, delays, following,
+//! JSON of every verb; and the programs under `client/examples`, which are run as they are told.
+//!
+//! What these tests do not do: errors and exit codes are in `command_line.rs` and `verbs.rs`.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use gaggle_support::TestCluster;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::EXECUTABLE;
+use crate::shell::{Shell, parse, texts};
+
+/// A child that goes on until it is told to stop, and the lines that it prints.
+struct Follower {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Follower {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().expect("it goes on").unwrap()
+    }
+
+    fn interrupt(mut self) -> Option<i32> {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errands_of_scripts_do_what_they_say() {
+    let cluster = TestCluster::start(EXECUTABLE, 3).await;
+    let shell = Shell::of(&cluster);
+    every_verb_answers_in_json(&shell);
+    a_file_is_sent_line_by_line(&shell);
+    a_delay_hides_and_a_visibility_shows_again(&shell);
+    who_follows_gets_what_comes(&shell);
+    the_examples_work(&shell);
+    a_purge_empties_and_what_comes_after_stays(&shell);
+}
+
+fn every_verb_answers_in_json(shell: &Shell) {
+    let created = ["queue", "create", "json", "--visibility", "45s", "--json"];
+    let created = parse(&shell.succeed(&created, b""));
+    assert_eq!(
+        (&created["name"], &created["settings"]["visibility_timeout_ms"]),
+        (&"json".into(), &45_000.into())
+    );
+    let sent = parse(&shell.succeed(&["send", "json", "one", "--json"], b""));
+    assert_eq!(sent["queue"], "json");
+    assert!(sent["copies"].as_u64().unwrap() >= 2, "{sent}");
+    let received = ["receive", "json", "--json", "--wait", "20s"];
+    let received = parse(&shell.succeed(&received, b""));
+    assert_eq!((&received["id"], &received["stamp"]), (&sent["id"], &sent["stamp"]));
+    let receipt = received["receipt"].as_str().unwrap();
+    let released = parse(&shell.succeed(&["release", receipt, "--json"], b""));
+    assert_eq!((&released["receipt"], &released["result"]), (&receipt.into(), &"released".into()));
+    for (verb, result) in [("purge", "purged"), ("delete", "deleted")] {
+        let done = parse(&shell.succeed(&["queue", verb, "json", "--yes", "--json"], b""));
+        assert_eq!((&done["name"], &done["result"]), (&"json".into(), &result.into()));
+    }
+    let certs = shell.home.path().join("certs").display().to_string();
+    let made = ["cert", "init", "--name", "shop", "--dir", &certs, "--json"];
+    assert_eq!(parse(&shell.succeed(&made, b""))["cluster"], "shop");
+    let made = parse(&shell.succeed(&["cert", "client", "ops", "--dir", &certs, "--json"], b""));
+    for file in ["ca", "certificate", "key"] {
+        assert!(std::path::Path::new(made[file].as_str().unwrap()).exists(), "{made}");
+    }
+}
+
+fn a_file_is_sent_line_by_line(shell: &Shell) {
+    let path = shell.home.path().join("lines.txt");
+    std::fs::write(&path, "a\n\nb").unwrap();
+    shell.succeed(&["queue", "create", "file", "--partitions", "1"], b"");
+    let file = path.to_str().unwrap();
+    let sent = parse(&shell.succeed(&["send", "file", "--file", file, "--json"], b""));
+    assert_eq!((&sent["sent"], &sent["failed"]), (&3.into(), &0.into()));
+    let taken = ["receive", "file", "--max", "3", "--wait", "20s", "--delete"];
+    let mut came = String::new();
+    while came.len() < 5 {
+        came += &shell.succeed(&taken, b"");
+    }
+    assert_eq!(came, "a\n\nb\n");
+    shell.fail(2, &["send", "file", "--file", "/nowhere/lines.txt"], b"");
+}
+
+fn a_delay_hides_and_a_visibility_shows_again(shell: &Shell) {
+    shell.succeed(&["queue", "create", "late"], b"");
+    let begun = Instant::now();
+    shell.succeed(&["send", "late", "later", "--delay", "2s"], b"");
+    let taken = ["receive", "late", "--wait", "20s", "--visibility", "1s"];
+    assert_eq!(shell.succeed(&taken, b""), "later\n");
+    assert!(begun.elapsed() >= Duration::from_secs(2), "it was hidden for {:?}", begun.elapsed());
+    // The queue hides for 30 s; this one asked for less.
+    let begun = Instant::now();
+    assert_eq!(shell.succeed(&["receive", "late", "--wait", "20s", "--delete"], b""), "later\n");
+    assert!(begun.elapsed() < Duration::from_secs(15), "it came after {:?}", begun.elapsed());
+}
+
+fn who_follows_gets_what_comes(shell: &Shell) {
+    shell.succeed(&["queue", "create", "feed"], b"");
+    let mut command = Command::new(EXECUTABLE);
+    command.args(["receive", "feed", "--follow", "--delete"]);
+    command.env_clear().env("GAGGLE_CONNECT", &shell.url);
+    let mut follower = Follower::start(&mut command);
+    for body in ["first", "second"] {
+        shell.succeed(&["send", "feed", body], b"");
+        assert_eq!(follower.line(), body);
+    }
+    assert_eq!(follower.interrupt(), Some(0), "Ctrl-C is a clean end");
+    let mut command = Command::new(EXECUTABLE);
+    command.args(["receive", "feed", "--follow", "--max", "1", "--delete"]);
+    command.env_clear().env("GAGGLE_CONNECT", &shell.url);
+    let mut follower = Follower::start(&mut command);
+    shell.succeed(&["send", "feed", "last"], b"");
+    assert_eq!(follower.line(), "last");
+    assert_eq!(follower.child.wait().unwrap().code(), Some(0));
+}
+
+/// As the head of each example says that it is run.
+fn the_examples_work(shell: &Shell) {
+    let run = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(arguments).env("GAGGLE_URL", &shell.url);
+        command
+    };
+    let work_queue = env!("CARGO_BIN_EXE_example-work-queue");
+    let put = run(work_queue, &["put", "5"]).output().unwrap();
+    assert_eq!(texts(&put), ("5 of 5 are safe\n".to_owned(), String::new()));
+    let mut worker = Follower::start(&mut run(work_queue, &["work"]));
+    let mut done: Vec<String> = (0..5).map(|_| worker.line()).collect();
+    done.sort_unstable();
+    let wanted: Vec<String> = (1..=5).map(|n| format!("piece {n}, delivery 1")).collect();
+    assert_eq!(done, wanted);
+    assert_eq!(worker.interrupt(), Some(0));
+
+    let path = shell.home.path().join("events.jsonl");
+    std::fs::write(&path, "{\"key\": \"k\", \"n\": 1}\nno JSON\n").unwrap();
+    let ingest = env!("CARGO_BIN_EXE_example-ingest");
+    let ingested = run(ingest, &[path.to_str().unwrap()]).output().unwrap();
+    let (out, err) = texts(&ingested);
+    assert!(out.starts_with("2 lines confirmed in "), "{out}{err}");
+    let mut keys = Vec::new();
+    while keys.len() < 2 {
+        let taken = ["receive", "events", "--max", "2", "--wait", "20s", "--delete", "--json"];
+        for message in shell.succeed(&taken, b"").lines().map(parse) {
+            keys.push((message["attributes"]["line"].to_string(), message["key"].clone()));
+        }
+    }
+    keys.sort_by(|a, b| a.0.cmp(&b.0));
+    assert_eq!((&keys[0].1, &keys[1].1), (&"k".into(), &serde_json::Value::Null));
+}
+
+fn a_purge_empties_and_what_comes_after_stays(shell: &Shell) {
+    shell.succeed(&["queue", "create", "full"], b"");
+    let lines: String = (0..5000).map(|line| format!("{line}\n")).collect();
+    shell.succeed(&["send", "full"], lines.as_bytes());
+    // Some are in flight when they are purged.
+    shell.succeed(&["receive", "full", "--max", "10", "--wait", "20s"], b"");
+    shell.succeed(&["queue", "purge", "full", "--yes"], b"");
+    shell.succeed(&["send", "full"], b"after\nthe purge\n");
+    let mut came = Vec::new();
+    while came.len() < 2 {
+        let taken = ["receive", "full", "--max", "10", "--wait", "20s", "--delete"];
+        came.extend(shell.succeed(&taken, b"").lines().map(str::to_owned));
+    }
+    came.sort_unstable();
+    assert_eq!(came, ["after", "the purge"]);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let info = parse(&shell.succeed(&["queue", "info", "full", "--json"], b""));
+        let total = &info["figures"]["total"];
+        if (&total["messages"], &total["in_flight"]) == (&0.into(), &0.into()) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{info}");
+    }
+}
