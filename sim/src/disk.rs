@@ -198,7 +198,12 @@ impl Disk {
 
     /// Whether a message cannot be read back.
     pub(crate) fn is_damaged(&self, key: MessageKey) -> bool {
-        self.damaged.contains(&key.encode())
+        self.is_damaged_row(&key.encode())
+    }
+
+    /// Whether a row cannot be read back.
+    pub(crate) fn is_damaged_row(&self, key: &[u8]) -> bool {
+        self.damaged.contains(key)
     }
 
     /// Durable messages, in key order.
@@ -234,11 +239,16 @@ impl Disk {
 
     /// Whether a message is durable here, be it damaged.
     pub(crate) fn keeps(&self, key: MessageKey) -> bool {
-        self.durable.contains_key(&key.encode())
+        self.keeps_row(&key.encode())
+    }
+
+    /// Whether there is a durable row.
+    pub(crate) fn keeps_row(&self, key: &[u8]) -> bool {
+        self.durable.contains_key(key)
     }
 
     /// Keys of durable rows.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &Vec<u8>> {
+    pub(crate) fn keys(&self) -> impl DoubleEndedIterator<Item = &Vec<u8>> {
         self.durable.keys()
     }
 }

@@ -11,6 +11,7 @@
 //! [`storm`] (a run), then [`swarm`] and [`shrink`].
 
 mod actor;
+mod agenda;
 mod ailments;
 mod apps;
 mod carrier;

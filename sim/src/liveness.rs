@@ -66,8 +66,7 @@ pub(crate) fn empty(world: &mut World) {
     let nodes = world.options.nodes;
     let window = u64::try_from(world.options.resend_window.as_nanos()).unwrap_or(u64::MAX);
     let within = window.saturating_add(EMPTY_WITHIN);
-    let clean =
-        world.run_until(within, |world| (0..nodes).all(|at| world.leftovers(at).is_empty()));
+    let clean = world.run_until(within, |world| (0..nodes).all(|at| !world.is_anything_left(at)));
     let left: Vec<_> = (0..nodes).map(|at| (at + 1, world.leftovers(at))).collect();
     assert!(clean, "L5: rows are left: {left:?}");
     // Whoever was asked to change them last has time to tell.

@@ -255,10 +255,20 @@ impl World {
     /// Rows on the disk of a node that belong to messages, dead or alive.
     #[must_use]
     pub fn leftovers(&self, at: usize) -> Vec<Key> {
-        let keys = self.processes[at].disk.keys().filter_map(|key| Key::parse(key));
+        self.left(at).collect()
+    }
+
+    /// Whether there are any.
+    pub(crate) fn is_anything_left(&self, at: usize) -> bool {
+        // Rows of messages come late in key order, and this is asked after every event.
+        self.left(at).next().is_some()
+    }
+
+    fn left(&self, at: usize) -> impl Iterator<Item = Key> + '_ {
+        let keys = self.processes[at].disk.keys().rev().filter_map(|key| Key::parse(key));
         let kept =
             |key: &Key| matches!(key, Key::Meta(_) | Key::Queue(_) | Key::Member(_) | Key::Disk(_));
-        keys.filter(|key| !kept(key) && !matches!(key, Key::Removal(..))).collect()
+        keys.filter(move |key| !kept(key) && !matches!(key, Key::Removal(..)))
     }
 }
 

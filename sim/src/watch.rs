@@ -43,9 +43,8 @@ impl Watch {
     /// When the steady clock will show this, or just after.
     pub(crate) fn when(&self, mono: Duration) -> u64 {
         let mono = u64::try_from(mono.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4);
-        let rate = MILLION + i128::from(self.error.drift);
-        let elapsed = (i128::from(mono) * MILLION).div_euclid(rate);
-        let mut at = self.origin + u64::try_from(elapsed).expect("time is not negative");
+        let rate = self.rate();
+        let mut at = self.origin + mono / rate * MILLION + mono % rate * MILLION / rate;
         while self.since_origin(at) < mono {
             at += 1;
         }
@@ -53,13 +52,18 @@ impl Watch {
     }
 
     fn since_origin(&self, now: u64) -> u64 {
-        let elapsed = i128::from(now - self.origin);
-        let mono = elapsed * (MILLION + i128::from(self.error.drift)) / MILLION;
-        u64::try_from(mono).expect("drift is small")
+        // In two parts, so that 64 bits are enough: this is asked at every turn.
+        let (elapsed, rate) = (now - self.origin, self.rate());
+        elapsed / MILLION * rate + elapsed % MILLION * rate / MILLION
+    }
+
+    /// What both clocks gain in a million.
+    fn rate(&self) -> u64 {
+        MILLION.checked_add_signed(self.error.drift.into()).expect("drift is small")
     }
 }
 
-const MILLION: i128 = 1_000_000;
+const MILLION: u64 = 1_000_000;
 
 #[cfg(test)]
 mod tests {

@@ -23,13 +23,13 @@ pub(crate) fn look(
     subject: &Subject,
 ) -> Witness {
     let (queue, partition, process, number) = subject.name;
-    let key = MessageKey { queue, partition, stamp: subject.stamp };
+    let key = MessageKey { queue, partition, stamp: subject.stamp }.encode();
     let id = MessageId { process, number };
     let mut witness = Witness::default();
     for (at, process) in processes.iter().enumerate() {
-        if process.disk.keeps(key) {
+        if process.disk.keeps_row(&key) {
             witness.holders.insert(at);
-            if process.disk.is_damaged(key) {
+            if process.disk.is_damaged_row(&key) {
                 witness.damaged.insert(at);
             }
         }
@@ -92,8 +92,10 @@ impl World {
         if !self.is_up(at) {
             return;
         }
+        let walls = &mut self.walls;
+        walls.clear();
         let up = self.processes.iter().filter(|process| process.node.is_some());
-        let mut walls: Vec<u64> = up.map(|process| process.clocks(self.now).wall.0).collect();
+        walls.extend(up.map(|process| process.clocks(self.now).wall.0));
         walls.sort_unstable();
         let process = &mut self.processes[at];
         let now = process.clocks(self.now);

@@ -1,15 +1,12 @@
 //! The world: virtual time and everything that happens in it, in order. The second runtime of
 //! the core.
 //!
-//! All that will happen stands in one heap by time; ties go by who was first to be put in. Every
-//! number is drawn from one generator. So a run is a function of its options and of what a
-//! scenario does to it, and the same seed gives the same run.
+//! All that will happen stands on one agenda by time. Every number is drawn from one generator. So
+//! a run is a function of its options and of what a scenario does to it, and the same seed gives
+//! the same run.
 //!
 //! Invariants: time never goes back; after every event the node that had it is checked. What this
 //! file does not do: carrying (`carrier.rs`), processes' lives (`lives.rs`), clients (`town.rs`).
-
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 
 use bytes::Bytes;
 use gaggle_core::effect::{Effect, Effects};
@@ -18,6 +15,7 @@ use gaggle_core::event::{Event, LinkId};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use crate::agenda::Agenda;
 use crate::goals::Goal;
 use crate::judge::Judge;
 use crate::lines::News;
@@ -34,8 +32,7 @@ use crate::wall::WallClock;
 pub struct World {
     pub(crate) options: Options,
     pub(crate) now: u64,
-    order: u64,
-    heap: BinaryHeap<Due>,
+    agenda: Agenda,
     pub(crate) rng: Pcg64Mcg,
     pub(crate) processes: Vec<Process>,
     /// A planted bug, which every node has.
@@ -48,6 +45,8 @@ pub struct World {
     look_at: u64,
     pub(crate) report: Report,
     pub(crate) effects: Effects,
+    /// Room for what wall clocks say.
+    pub(crate) walls: Vec<u64>,
     pub(crate) steps: u64,
     /// Whether the run is over, and violations have been told.
     pub(crate) over: bool,
@@ -86,33 +85,6 @@ pub(crate) enum Happening {
     Client(usize, News),
 }
 
-struct Due {
-    at: u64,
-    order: u64,
-    what: Happening,
-}
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.order) == (other.at, other.order)
-    }
-}
-
-impl Eq for Due {}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Due {
-    /// The earliest is the greatest: that is what a heap gives first.
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.at, other.order).cmp(&(self.at, self.order))
-    }
-}
-
 impl World {
     /// A cluster of which no node is started.
     #[must_use]
@@ -132,8 +104,7 @@ impl World {
         Self {
             options,
             now: 0,
-            order: 0,
-            heap: BinaryHeap::new(),
+            agenda: Agenda::default(),
             rng,
             processes,
             border: None,
@@ -143,6 +114,7 @@ impl World {
             look_at: 0,
             report: Report::new(detail),
             effects: Effects::new(),
+            walls: Vec::new(),
             steps: 0,
             over: false,
         }
@@ -194,15 +166,15 @@ impl World {
     }
 
     fn step_before(&mut self, until: u64) -> bool {
-        match self.heap.peek() {
-            Some(due) if due.at <= until => self.step(),
-            _ => return false,
+        let due = self.agenda.next().is_some_and(|at| at <= until);
+        if due {
+            self.step();
         }
-        true
+        due
     }
 
     fn step(&mut self) {
-        let Some(Due { at, what, .. }) = self.heap.pop() else { return };
+        let Some((at, what)) = self.agenda.take() else { return };
         assert!(at >= self.now, "time never goes back");
         self.now = at;
         self.steps += 1;
@@ -258,10 +230,9 @@ impl World {
         }
     }
 
-    /// Puts something into the heap.
+    /// Puts something on the agenda.
     pub(crate) fn at(&mut self, at: u64, what: Happening) {
-        self.order += 1;
-        self.heap.push(Due { at: at.max(self.now), order: self.order, what });
+        self.agenda.put(at.max(self.now), what);
     }
 
     /// Draws a number within the span.

@@ -63,6 +63,25 @@ impl Ranges {
         self.ranges.range(..=number).next_back().is_some_and(|(_, last)| number <= *last)
     }
 
+    /// Whether no number is in both sets.
+    #[must_use]
+    pub fn is_disjoint(&self, other: &Self) -> bool {
+        let (few, many) = if self.count() <= other.count() { (self, other) } else { (other, self) };
+        // Of those that begin before the end of one, the last one reaches farthest.
+        few.iter().all(|(first, last)| {
+            many.ranges.range(..=last).next_back().is_none_or(|(_, to)| *to < first)
+        })
+    }
+
+    /// Whether every number of this set is in the other as well.
+    #[must_use]
+    pub fn is_subset(&self, other: &Self) -> bool {
+        // Ranges do not touch, so one of the other's has all of one of ours or not all are there.
+        self.iter().all(|(first, last)| {
+            other.ranges.range(..=first).next_back().is_some_and(|(_, to)| last <= *to)
+        })
+    }
+
     /// Adds a number; whether it was new.
     pub fn insert(&mut self, number: u64) -> bool {
         if self.contains(number) {
@@ -158,8 +177,9 @@ impl Ranges {
     }
 
     fn remove_range(&mut self, first: u64, last: u64) {
-        let hit: Vec<(u64, u64)> = self.overlapping(first, last).collect();
-        for (from, to) in hit {
+        // What is put back below lies outside, so each turn finds the next one.
+        loop {
+            let Some((from, to)) = self.overlapping(first, last).next() else { return };
             self.ranges.remove(&from);
             if from < first {
                 self.ranges.insert(from, first - 1);
@@ -245,6 +265,12 @@ mod tests {
                 model(&set.intersection(&other)),
                 truth.intersection(&numbers).copied().collect::<BTreeSet<_>>()
             );
+            prop_assert_eq!(set.is_disjoint(&other), truth.is_disjoint(&numbers));
+            prop_assert_eq!(other.is_disjoint(&set), truth.is_disjoint(&numbers));
+            prop_assert_eq!(set.is_subset(&other), truth.is_subset(&numbers));
+            prop_assert_eq!(other.is_subset(&set), numbers.is_subset(&truth));
+            prop_assert!(set.intersection(&other).is_subset(&set));
+            prop_assert!(set.without(&other).is_disjoint(&other));
             prop_assert_eq!(
                 model(&set.without(&other)),
                 truth.difference(&numbers).copied().collect::<BTreeSet<_>>()

@@ -24,7 +24,10 @@ pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
     match fact {
         Fact::Delivered(delivered) => comes(scene, delivered),
         Fact::HandedOut { name, by } => handed_out(scene, *name, *by),
-        Fact::Later => scene.oracle.fates().find_map(|(name, fate)| lies(scene, name, fate)),
+        Fact::Later => {
+            let quiet = scene.weather.fair_since()?.max(scene.weather.all_quiet_since());
+            scene.oracle.fates().find_map(|(name, fate)| lies(scene, quiet, (name, fate)))
+        }
         _ => None,
     }
 }
@@ -66,9 +69,8 @@ fn handed_out(scene: &Scene<'_>, name: FullName, by: NodeId) -> Option<String> {
 }
 
 /// Whether a message lies on a disk for longer than its tombstone may take in sessions that are all
-/// undisturbed. Each is looked at for a moment once that time is over.
-fn lies(scene: &Scene<'_>, name: &FullName, fate: &Fate) -> Option<String> {
-    let quiet = scene.weather.fair_since()?.max(scene.weather.all_quiet_since());
+/// undisturbed, as all are since `quiet`. Each is looked at for a moment once that time is over.
+fn lies(scene: &Scene<'_>, quiet: u64, (name, fate): (&FullName, &Fate)) -> Option<String> {
     let over = fate.deleted?.max(quiet) + TOLD;
     if scene.now <= over || over + A_MOMENT < scene.now {
         return None;

@@ -159,7 +159,7 @@ impl Known {
     /// Whether the deliveries of any of these are counted in rows of their own.
     pub(crate) fn is_counted(&self, process: ProcessId, numbers: &Ranges) -> bool {
         let known = self.processes.get(&process);
-        known.is_some_and(|known| !known.counted.intersection(numbers).is_empty())
+        known.is_some_and(|known| !known.counted.is_disjoint(numbers))
     }
 
     /// These are gone; which of them have rows here: those that were held, or lost.
@@ -464,13 +464,13 @@ impl Known {
     /// Panics when an invariant does not hold.
     pub(crate) fn check(&self) {
         for known in self.processes.values() {
-            assert!(known.held.intersection(&known.gone).is_empty(), "P4: held and gone");
-            assert!(known.lost.intersection(&known.gone).is_empty(), "P4: lost and gone");
-            assert!(known.lost.intersection(&known.held).is_empty(), "P1: lost and held");
-            assert!(known.nowhere.without(&known.lost).is_empty(), "P1: given up and not lost");
-            assert!(known.unseen.without(&known.held).is_empty(), "P1: scrubbed and not held");
-            assert!(known.unsettled.without(&known.held).is_empty(), "P1: unsettled and not held");
-            assert!(known.repeated.without(&known.unsettled).is_empty(), "P4: settled, in doubt");
+            assert!(known.held.is_disjoint(&known.gone), "P4: held and gone");
+            assert!(known.lost.is_disjoint(&known.gone), "P4: lost and gone");
+            assert!(known.lost.is_disjoint(&known.held), "P1: lost and held");
+            assert!(known.nowhere.is_subset(&known.lost), "P1: given up and not lost");
+            assert!(known.unseen.is_subset(&known.held), "P1: scrubbed and not held");
+            assert!(known.unsettled.is_subset(&known.held), "P1: unsettled and not held");
+            assert!(known.repeated.is_subset(&known.unsettled), "P4: settled, in doubt");
         }
     }
 }

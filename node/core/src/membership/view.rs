@@ -131,8 +131,10 @@ impl View {
     /// Takes in what a node says of itself; nothing happens when the node is not in the view.
     pub(super) fn describe(&mut self, node: NodeId, profile: &Profile) {
         let Some(member) = self.members.get_mut(&node) else { return };
-        let known = (member.client_address, &member.zone, member.ready, member.slow);
-        if known == (Some(profile.client_address), &profile.zone, profile.ready, profile.slow) {
+        let known = (member.client_address, member.ready, member.slow);
+        if known == (Some(profile.client_address), profile.ready, profile.slow)
+            && member.zone.is_same(&profile.zone)
+        {
             return;
         }
         member.client_address = Some(profile.client_address);
