@@ -191,8 +191,11 @@ impl World {
     }
 
     pub(crate) fn idle(&mut self, link: u64, end: usize, since: u64) {
-        let silent = self.network.end(link, end).and_then(|end| end.silent_since);
-        if silent == Some(since) {
+        let Some(silent) = self.network.end(link, end) else { return };
+        if silent.silent_since == Some(since) {
+            if self.processes[silent.node].suspended.is_some() {
+                return;
+            }
             self.closed(link, end);
             self.other_left(link, end, Goodbye::Unsaid);
         }
@@ -293,17 +296,22 @@ impl World {
         self.judge.goals.healed(from, to);
         self.judge.weather.trouble(self.now, from, to);
         for (link, end, envelopes) in self.network.heal(from, to) {
-            for envelope in envelopes {
-                let arrives = self.now + self.way();
-                if let Some((at, envelope)) = self.network.send(link, end, envelope, arrives) {
-                    let envelope = Box::new(envelope);
-                    self.at(at, Happening::Heard { link, end, envelope });
-                }
-            }
+            self.let_go(link, end, envelopes);
         }
         for packet in self.network.unclog(from, to) {
             self.judge.goals.note(Goal::Burst);
             self.gossip(from, to, packet);
+        }
+    }
+
+    /// What was held goes on its way.
+    pub(crate) fn let_go(&mut self, link: u64, end: usize, envelopes: Vec<Envelope>) {
+        for envelope in envelopes {
+            let arrives = self.now + self.way();
+            if let Some((at, envelope)) = self.network.send(link, end, envelope, arrives) {
+                let envelope = Box::new(envelope);
+                self.at(at, Happening::Heard { link, end, envelope });
+            }
         }
     }
 

@@ -36,6 +36,7 @@ impl World {
             Deed::SlowDisk { node, ms } => self.slow_disk(at(node), ms * MS),
             Deed::QuickDisk { node } => self.quick_disk(at(node)),
             Deed::Pause { node, ms } => self.pause(at(node), ms * MS),
+            Deed::Suspend { node, ms, stands } => self.suspend(at(node), ms * MS, stands),
             Deed::SlowDown { node, each_ms, ms } => {
                 self.slow_down(at(node), (each_ms * MS, ms * MS));
             }

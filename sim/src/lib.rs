@@ -39,6 +39,7 @@ pub mod report;
 pub mod scenarios;
 pub mod shrink;
 pub mod storm;
+mod suspension;
 pub mod swarm;
 mod town;
 mod trouble;
@@ -51,5 +52,6 @@ pub mod world;
 
 pub use options::Options;
 pub use report::Detail;
+pub use suspension::Standstill;
 pub use watch::ClockError;
 pub use world::World;

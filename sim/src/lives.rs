@@ -124,6 +124,9 @@ impl World {
     pub(crate) fn end_process(&mut self, at: usize, goodbye: Goodbye) {
         self.goals_counted(at);
         let process = &mut self.processes[at];
+        if let Some(suspension) = process.suspended.take() {
+            process.stood += suspension.stood(self.now);
+        }
         process.node = None;
         process.life += 1;
         process.backlog = None;
@@ -136,6 +139,7 @@ impl World {
             self.network.close(link, end);
             self.other_left(link, end, goodbye);
         }
+        self.network.wake(at);
         self.node_gone(at, goodbye);
     }
 
@@ -180,6 +184,7 @@ impl World {
         let Some(backlog) = self.processes[at].backlog.take() else { return };
         self.report.line(self.now, format_args!("resume {}", at + 1));
         self.judge.weather.trouble(self.now, at, at);
+        self.wake_up(at);
         self.processes[at].wake_at = None;
         let first: bool = self.rng.random();
         if first {

@@ -21,6 +21,8 @@ pub(crate) struct Network {
     next: u64,
     /// From where to where nothing comes through.
     cuts: BTreeSet<(usize, usize)>,
+    /// Whose machines are suspended: nothing comes through to or from them.
+    suspended: BTreeSet<usize>,
     /// Where gossip gathers meanwhile.
     clogs: BTreeMap<(usize, usize), Vec<Bytes>>,
 }
@@ -43,7 +45,8 @@ pub(crate) struct End {
 impl Network {
     /// Whether something sent now would come through.
     pub(crate) fn passes(&self, from: usize, to: usize) -> bool {
-        !self.cuts.contains(&(from, to))
+        let suspended = |node| self.suspended.contains(node);
+        !self.cuts.contains(&(from, to)) && ![from, to].iter().any(suspended)
     }
 
     /// A new connection, both ends of which open at these times.
@@ -109,10 +112,10 @@ impl Network {
         envelope: Envelope,
         at: u64,
     ) -> Option<(u64, Envelope)> {
-        let ends = self.links.get_mut(&link)?;
-        let from = ends[1 - to].node;
-        let end = &mut ends[to];
-        if self.cuts.contains(&(from, end.node)) || !end.held.is_empty() {
+        let ends = self.links.get(&link)?;
+        let passes = self.passes(ends[1 - to].node, ends[to].node);
+        let end = &mut self.links.get_mut(&link)?[to];
+        if !passes || !end.held.is_empty() {
             end.held.push(envelope);
             return None;
         }
@@ -162,10 +165,15 @@ impl Network {
 
     /// Heals one direction: what was held goes on its way, to the ends that hear again.
     pub(crate) fn heal(&mut self, from: usize, to: usize) -> Vec<(u64, usize, Vec<Envelope>)> {
-        if !self.cuts.remove(&(from, to)) {
-            return Vec::new();
-        }
+        if self.cuts.remove(&(from, to)) { self.free(from, to) } else { Vec::new() }
+    }
+
+    /// What was held goes on its way if nothing stands in it any more.
+    fn free(&mut self, from: usize, to: usize) -> Vec<(u64, usize, Vec<Envelope>)> {
         let mut freed = Vec::new();
+        if !self.passes(from, to) {
+            return freed;
+        }
         for (link, at) in self.ends(from, to) {
             let ends = self.links.get_mut(&link).expect("it was listed");
             if ends[1 - at].open {
@@ -174,6 +182,26 @@ impl Network {
             freed.push((link, at, std::mem::take(&mut ends[at].held)));
         }
         freed
+    }
+
+    /// The machine of a node is suspended: the ends that hear nothing any more.
+    pub(crate) fn suspend(&mut self, node: usize) -> Vec<(u64, usize)> {
+        self.suspended.insert(node);
+        let mut found = Vec::new();
+        for (link, ends) in
+            self.links.iter().filter(|(_, ends)| ends.iter().any(|end| end.node == node))
+        {
+            found.extend((0..2).filter(|end| ends[*end].open).map(|end| (*link, end)));
+        }
+        found
+    }
+
+    /// The machine of a node goes on, or has ended: what was held goes on its way.
+    pub(crate) fn wake(&mut self, node: usize) -> Vec<(u64, usize, Vec<Envelope>)> {
+        self.suspended.remove(&node);
+        let others: BTreeSet<usize> = self.links.values().flatten().map(|end| end.node).collect();
+        let pairs = others.into_iter().filter(|other| *other != node);
+        pairs.flat_map(|other| [self.free(node, other), self.free(other, node)].concat()).collect()
     }
 
     /// A direction that is cut is clogged only.

@@ -10,6 +10,7 @@ use gaggle_core::now::{Mono, Now};
 
 use crate::disk::Disk;
 use crate::removing::Struck;
+use crate::suspension::Suspension;
 use crate::trouble::Illness;
 use crate::wall::WallClock;
 
@@ -44,6 +45,10 @@ pub(crate) struct Process {
     /// The latest time that its wall clock has said since the node was started, or the one in the
     /// middle of all.
     pub(crate) latest: u64,
+    /// Whether its machine is suspended.
+    pub(crate) suspended: Option<Suspension>,
+    /// For how long its steady clock has stood still in all.
+    pub(crate) stood: u64,
     /// How it is being stopped, if it is.
     pub(crate) stop: Stop,
     /// It is killed at the so-manieth change that it writes from now on, before its commit.
@@ -84,6 +89,8 @@ impl Process {
             backlog: None,
             wall,
             latest: 0,
+            suspended: None,
+            stood: 0,
             stop: Stop::No,
             dies_at_write: None,
             stalls: None,
@@ -92,7 +99,8 @@ impl Process {
 
     /// What its clocks say.
     pub(crate) fn clocks(&self, now: u64) -> Now {
-        Now { mono: Mono(now), wall: self.wall.read(now) }
+        let standing = self.suspended.map_or(0, |suspension| suspension.stood(now));
+        Now { mono: Mono(now - self.stood - standing), wall: self.wall.read(now) }
     }
 
     /// Whether it runs and is not paused.

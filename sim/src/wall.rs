@@ -72,6 +72,12 @@ impl World {
         self.judge.weather.disturb();
     }
 
+    /// What a clock said, or did not, may show for a while in what its node believes.
+    pub(crate) fn clock_shows(&mut self, at: usize) {
+        let wall = &mut self.processes[at].wall;
+        wall.wrong_until = wall.wrong_until.max(self.now + SHOWS);
+    }
+
     /// Whether a node may rightly believe another time than its own wall clock says: that one is
     /// wrong, or those of most are.
     pub(crate) fn may_be_misled(&self, at: usize) -> bool {

@@ -343,7 +343,7 @@ impl World {
         let process = &mut self.processes[at];
         let Some(node) = &process.node else { return };
         let Some(next) = node.next_wakeup() else { return };
-        let next = next.0.max(self.now + 1);
+        let next = (next.0 + process.stood).max(self.now + 1);
         if process.wake_at.is_none_or(|present| present > next || present <= self.now) {
             process.wake_at = Some(next);
             let life = process.life;
@@ -360,7 +360,7 @@ impl World {
     }
 
     fn committed(&mut self, at: usize, life: u64) {
-        if self.processes[at].life != life || self.commit_fails(at) {
+        if self.processes[at].life != life || self.commits_later(at) || self.commit_fails(at) {
             return;
         }
         for (mut word, since) in self.processes[at].disk.end() {

@@ -11,6 +11,7 @@
 //! copies, tombstones or table entries, which are stored whatever their stamps say.
 
 mod calendar;
+mod leap;
 
 use std::fmt;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use hybrid_clocks::{Clock as Hybrid, ManualClock, Timestamp};
 use crate::now::Wall;
 
 pub(crate) use calendar::Calendar;
+pub(crate) use leap::Leaps;
 
 /// The clock of a node.
 pub(crate) struct Clock {

@@ -52,7 +52,7 @@ pub use watched::Holdings;
 use rand_pcg::Pcg64Mcg;
 
 use crate::calls::{Batch, Calls};
-use crate::clock::{Calendar, Clock};
+use crate::clock::{Calendar, Clock, Leaps};
 use crate::config::Config;
 use crate::custody::burial::Burials;
 use crate::custody::replacing::Replacing;
@@ -83,6 +83,7 @@ pub struct Node {
     config: Config,
     run: Run,
     calendar: Calendar,
+    leaps: Leaps,
     clock: Clock,
     timers: Timers,
     membership: Membership,
@@ -187,7 +188,11 @@ impl Node {
             return;
         }
         let before = effects.as_slice().len();
+        let leapt = self.leaps.look(now, self.config.suspicion);
         let now = self.calendar.read(now);
+        if leapt {
+            self.woke(now, effects);
+        }
         self.due(now, effects);
         match event {
             Event::Started => self.start(now, effects),

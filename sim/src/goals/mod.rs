@@ -80,11 +80,13 @@ pub enum Goal {
     Removed,
     /// A node that was removed joins again as a new host.
     JoinedAnew,
+    /// A node finds by its wall clock that its machine was suspended.
+    SuspensionNoticed,
 }
 
 impl Goal {
     /// All, with what they are called.
-    pub const ALL: [(Self, &'static str); 30] = [
+    pub const ALL: [(Self, &'static str); 31] = [
         (Self::Takeover, "takeover"),
         (Self::YieldToReturned, "yield to a returned host"),
         (Self::HandedOver, "custody handed over"),
@@ -115,6 +117,7 @@ impl Goal {
         (Self::PutBackNoticed, "restored disk noticed"),
         (Self::Removed, "node removed"),
         (Self::JoinedAnew, "removed node joined anew"),
+        (Self::SuspensionNoticed, "suspended machine noticed"),
     ];
 }
 
@@ -145,6 +148,6 @@ mod tests {
     fn every_goal_is_in_the_table_once() {
         let all: BTreeSet<Goal> = Goal::ALL.iter().map(|(goal, _)| *goal).collect();
         assert_eq!(all.len(), Goal::ALL.len());
-        assert_eq!(all.last(), Some(&Goal::JoinedAnew), "the last one of the enum");
+        assert_eq!(all.last(), Some(&Goal::SuspensionNoticed), "the last one of the enum");
     }
 }

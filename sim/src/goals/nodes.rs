@@ -87,11 +87,12 @@ impl World {
 }
 
 /// Counters of a node that tell of a goal.
-const COUNTED: [(&str, Goal); 6] = [
+const COUNTED: [(&str, Goal); 7] = [
     ("compared_different", Goal::ComparedDifferent),
     ("stamps_refused", Goal::ClockRefused),
     ("clock_sick_times", Goal::ClockSick),
     ("copies_refilled", Goal::RotRefilled),
     ("stand_ins", Goal::StandIn),
     ("leases_expired", Goal::LeaseExpired),
+    ("pauses_by_wall", Goal::SuspensionNoticed),
 ];

@@ -69,6 +69,8 @@ pub enum Class {
     PutBacks,
     /// A node is removed from the cluster, for good or until it joins anew.
     Removals,
+    /// Machines are suspended.
+    Suspensions,
 }
 
 impl Class {
@@ -88,7 +90,7 @@ impl Class {
     }
 
     /// Those that are drawn from a generator of their own, with the same chance.
-    pub(crate) const OWN: [(Self, u32); 20] = [
+    pub(crate) const OWN: [(Self, u32); 21] = [
         (Self::Clocks, 12),
         (Self::Recovery, 12),
         (Self::FastRestarts, 12),
@@ -109,6 +111,7 @@ impl Class {
         (Self::Lone, 12),
         (Self::PutBacks, 10),
         (Self::Removals, 10),
+        (Self::Suspensions, 12),
     ];
 
     /// Those that are drawn one after the other, with the chance (of a hundred) that a run has it.

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Errand;
+use crate::suspension::Standstill;
 
 /// A deed and when it is done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -128,6 +129,15 @@ pub enum Deed {
         /// How long, in milliseconds.
         ms: u64,
     },
+    /// The machine of a node is suspended for a while.
+    Suspend {
+        /// Whose.
+        node: u64,
+        /// How long, in milliseconds.
+        ms: u64,
+        /// Which clocks stand still meanwhile.
+        stands: Standstill,
+    },
     /// Nothing comes through any more in this direction.
     CutOneWay {
         /// From this node.
@@ -236,6 +246,7 @@ impl Deed {
             | Self::FillDisk { .. }
             | Self::SlowDisk { .. }
             | Self::Pause { .. }
+            | Self::Suspend { .. }
             | Self::SlowDown { .. }
             | Self::StepClock { .. }
             | Self::StopClock { .. }
@@ -278,6 +289,7 @@ impl Deed {
             | Self::SlowDisk { node, .. }
             | Self::QuickDisk { node }
             | Self::Pause { node, .. }
+            | Self::Suspend { node, .. }
             | Self::SlowDown { node, .. }
             | Self::StepClock { node, .. }
             | Self::StopClock { node }
@@ -315,6 +327,7 @@ impl Deed {
             | Self::SlowDisk { .. }
             | Self::QuickDisk { .. }
             | Self::Pause { .. }
+            | Self::Suspend { .. }
             | Self::SlowDown { .. }
             | Self::StepClock { .. }
             | Self::StopClock { .. }

@@ -12,6 +12,7 @@ use rand_pcg::Pcg64Mcg;
 use super::draw::Draw;
 use super::{Class, Deed};
 use crate::options::Span;
+use crate::suspension::Standstill;
 
 impl Draw {
     /// What all these classes add.
@@ -71,6 +72,7 @@ impl Draw {
                     Duration::from_secs([1, 2, 4][self.rng.random_range(0..3)]);
             }
             Class::Breaks => self.often((100, 4000), Self::break_one),
+            Class::Suspensions => self.often((1000, 10_000), Self::suspend),
             Class::Guests => self.guests(),
             Class::Renewals => self.renewals(),
             Class::Lone => self.lone(),
@@ -145,6 +147,19 @@ impl Draw {
         let ms = self.within((30_000, 180_000));
         self.plan.storm_ms = self.plan.storm_ms.max(at + ms + 5000);
         self.add(at, Deed::Pause { node, ms });
+    }
+
+    /// A machine is suspended. A wall clock that stood still is set right soon, or is not.
+    fn suspend(&mut self, at: u64) {
+        let node = self.node();
+        let ms = self.short_or_long((200, 4000), (4000, 20_000));
+        let stands = [Standstill::None, Standstill::Steady, Standstill::Both];
+        let stands = stands[self.rng.random_range(0..3)];
+        self.add(at, Deed::Suspend { node, ms, stands });
+        if stands == Standstill::Both && self.rng.random_bool(0.7) {
+            let behind = self.short_or_long((1, 1000), (1000, 8000));
+            self.add(at + ms + behind, Deed::RightClock { node });
+        }
     }
 
     fn clog(&mut self, at: u64) {

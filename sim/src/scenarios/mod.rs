@@ -37,6 +37,7 @@ mod repair;
 mod restart;
 mod slow;
 mod support;
+mod suspended;
 
 use crate::failure::{Failure, caught};
 
@@ -75,6 +76,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         repair::ALL,
         restart::ALL,
         slow::ALL,
+        suspended::ALL,
     ];
     files.into_iter().flatten()
 }

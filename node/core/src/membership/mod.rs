@@ -260,6 +260,14 @@ impl Membership {
         self.settle(out);
     }
 
+    /// This node was paused for longer than the suspicion time, of which its steady clock has
+    /// counted nothing: no timer is late, but nobody was at home.
+    pub(crate) fn woke(&mut self, now: Mono, out: &mut Vec<Output>) {
+        self.pace.resume(now);
+        self.timers.shift(now, self.config.probe_rtt, Some(self.config.suspicion));
+        self.was_paused(now, out);
+    }
+
     /// When [`Self::wakeup`] wants to be called.
     pub(crate) fn next_wakeup(&self) -> Option<Mono> {
         self.timers.first_due()
@@ -302,9 +310,13 @@ impl Membership {
         let anew = (by > self.config.probe_period).then_some(self.config.suspicion);
         self.timers.shift(now, by + self.config.probe_rtt, anew);
         if pause > self.config.suspicion {
-            self.moments.links_forgiven_until = Some(now.plus(self.config.suspicion * 2));
-            out.push(Output::Paused);
+            self.was_paused(now, out);
         }
+    }
+
+    fn was_paused(&mut self, now: Mono, out: &mut Vec<Output>) {
+        self.moments.links_forgiven_until = Some(now.plus(self.config.suspicion * 2));
+        out.push(Output::Paused);
     }
 
     fn perform(&mut self, now: Mono, entry: Entry, out: &mut Vec<Output>) {

@@ -54,6 +54,12 @@ impl Pace {
         Lag::Late { by, pause: idle.min(by + self.probe_period) }
     }
 
+    /// Notes that nobody was at home until now.
+    pub(super) fn resume(&mut self, now: Mono) {
+        self.last_call = self.last_call.max(now);
+        self.resumed = Some(now);
+    }
+
     /// Notes that a packet of this node came in. The caller has limited the nodes.
     pub(super) fn hear(&mut self, node: NodeId, now: Mono) {
         self.heard.insert(node, now);

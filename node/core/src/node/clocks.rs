@@ -4,6 +4,7 @@ use gaggle_wire::{NodeId, ProcessId};
 use rand::RngExt;
 
 use super::Node;
+use crate::effect::Effects;
 use crate::envelope::Envelope;
 use crate::now::Now;
 
@@ -21,6 +22,15 @@ impl Node {
         let says = i128::from(wall) - i128::from(correction);
         session.clock_offset = i64::try_from(says - i128::from(now.wall.0)).ok();
         self.calendar.told(peer, (wall, correction));
+    }
+
+    /// The wall clock has run ahead of the steady one: the machine was suspended, or its clock was
+    /// set forward.
+    pub(super) fn woke(&mut self, now: Now, effects: &mut Effects) {
+        self.count("pauses_by_wall");
+        let mut out = Vec::new();
+        self.membership.woke(now.mono, &mut out);
+        self.membership_said(now, out, effects);
     }
 
     /// Judges the own clock. Where it was ahead of what is believed now by more than others would

@@ -191,8 +191,14 @@ impl Node {
         Some(peer)
     }
 
+    /// This node was away: paused, or held to be down. What it is the first to hand out others have
+    /// handed out meanwhile, and deleted, so it waits for them as when it has just started.
     pub(super) fn end_all_sessions(&mut self, now: Now, effects: &mut Effects) {
         self.count("sessions_all_ended");
+        self.sessions.was_away(now.mono);
+        if let Some(since) = self.sessions.first_unmet() {
+            self.timers.at_latest(Timer::ServeAlone, since.plus(self.config.serve_alone_after));
+        }
         let links: Vec<LinkId> = self.sessions.iter().map(|(_, session)| session.link).collect();
         for link in links {
             effects.push(Effect::CloseLink(link));

@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use super::commits::Commits;
 use super::{Desk, Drain, Node, Run, Sends};
-use crate::clock::{Calendar, Clock};
+use crate::clock::{Calendar, Clock, Leaps};
 use crate::config::Config;
 use crate::custody::burial::{BLOCK_MAX, BlockRecord, Burials};
 use crate::custody::known::SettledRecord;
@@ -203,6 +203,7 @@ impl Node {
                 rng,
             },
             calendar: Calendar::new(now, drift),
+            leaps: Leaps::new(now),
             clock: Clock::new(process, opened.ceiling, now.wall, drift, step),
             timers: Timers::default(),
             membership: Membership::new(swim, me, foca_seed, contacts),

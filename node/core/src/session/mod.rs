@@ -73,8 +73,8 @@ pub(crate) struct Sessions {
     me: NodeId,
     sessions: BTreeMap<NodeId, Session>,
     links: BTreeMap<LinkId, NodeId>,
-    /// Members that have not been met since this node started, with the time since when they are
-    /// known to be there.
+    /// Members that have not been met since this node started, or since it was away, with the time
+    /// since when they are known to be there.
     unmet: BTreeMap<NodeId, Mono>,
     met: BTreeSet<NodeId>,
     /// Remembered members that this node waits for before it hands out anything.
@@ -144,6 +144,16 @@ impl Sessions {
         }
         self.epoch += 1;
         Some(peer)
+    }
+
+    /// This node was away, and has not been told what happened meanwhile: whoever was in session
+    /// is to be met anew before anything is handed out that it has, too.
+    pub(crate) fn was_away(&mut self, now: Mono) {
+        for peer in self.sessions.keys() {
+            self.met.remove(peer);
+            self.unmet.insert(*peer, now);
+        }
+        self.epoch += 1;
     }
 
     /// The run at the other end of this connection leaves, or this one does: they have had their
@@ -366,6 +376,23 @@ mod tests {
         sessions.appeared(A, Mono(6));
         sessions.stop_waiting(Mono(6));
         assert!(sessions.may_serve(&[A, B]));
+    }
+
+    #[test]
+    fn who_was_away_waits_for_those_who_were_in_session_until_they_are_met_or_gone() {
+        let mut sessions = met(A, &[B, C]);
+        sessions.was_away(Mono(5));
+        for peer in [B, C] {
+            sessions.end(LinkId(peer.0));
+        }
+        assert!(!sessions.may_serve(&[A, B]), "P4: they went on meanwhile");
+        assert!(sessions.may_serve(&[A]), "what nobody else has");
+        assert_eq!(sessions.first_unmet(), Some(Mono(5)));
+        sessions.vanished(B);
+        assert!(sessions.may_serve(&[A, B]));
+        assert!(!sessions.may_serve(&[A, C]));
+        sessions.stop_waiting(Mono(5));
+        assert!(sessions.may_serve(&[A, C]));
     }
 
     #[test]

@@ -68,3 +68,17 @@ fn who_leaves_is_let_go_once_it_has_granted_what_was_taken_from_it() {
     assert!(effects.contains(&Effect::CloseLink(link)));
     assert_eq!(bench.session(), None);
 }
+
+#[test]
+fn a_wall_clock_that_runs_ahead_of_the_steady_one_ends_all_sessions() {
+    for (ahead_ms, ended) in [(800, false), (1000, true), (-3_600_000, false)] {
+        let mut bench = Bench::new();
+        bench.up_again(1, 5, DISK);
+        bench.at_ms += 100;
+        bench.wall_off_ms += ahead_ms;
+        let effects = bench.handle(Event::Wakeup);
+        assert_eq!(effects.contains(&Effect::CloseLink(LinkId(1))), ended, "{ahead_ms} ms");
+        assert_eq!(bench.session().is_none(), ended);
+        assert_eq!(bench.node.counter("pauses_by_wall"), u64::from(ended));
+    }
+}
