@@ -11,6 +11,7 @@ impl World {
         if self.processes[at].is_awake() {
             self.report.line(self.now, format_args!("slow {}", at + 1));
             self.processes[at].stalls = Some((self.now + lasts, each.max(1)));
+            self.begin_measuring(at);
             let life = self.processes[at].life;
             self.stall(at, life);
         }

@@ -22,6 +22,7 @@ pub mod failure;
 pub mod goals;
 mod guest;
 pub mod judge;
+mod lateness;
 mod lines;
 mod liveness;
 mod lives;

@@ -14,6 +14,7 @@ use crate::carrier::Goodbye;
 use crate::disk::LastCommit;
 use crate::goals::Goal;
 use crate::judge::Subject;
+use crate::lateness::Lateness;
 use crate::process::{Process, Stop};
 use crate::witness::look;
 use crate::world::{Happening, World};
@@ -131,6 +132,7 @@ impl World {
         process.life += 1;
         process.backlog = None;
         process.stalls = None;
+        process.lateness = Lateness::default();
         process.stop = Stop::No;
         process.wishes.clear();
         process.dialling.clear();
@@ -184,8 +186,11 @@ impl World {
         let Some(backlog) = self.processes[at].backlog.take() else { return };
         self.report.line(self.now, format_args!("resume {}", at + 1));
         self.judge.weather.trouble(self.now, at, at);
+        let due = self.processes[at].wake_at.take();
+        if self.processes[at].suspended.is_none() {
+            self.record_lateness(at, due);
+        }
         self.wake_up(at);
-        self.processes[at].wake_at = None;
         let first: bool = self.rng.random();
         if first {
             self.feed(at, Event::Wakeup);

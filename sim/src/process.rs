@@ -9,6 +9,7 @@ use gaggle_core::event::Event;
 use gaggle_core::now::{Mono, Now};
 
 use crate::disk::Disk;
+use crate::lateness::Lateness;
 use crate::removing::Struck;
 use crate::suspension::Suspension;
 use crate::trouble::Illness;
@@ -49,6 +50,8 @@ pub(crate) struct Process {
     pub(crate) suspended: Option<Suspension>,
     /// For how long its steady clock has stood still in all.
     pub(crate) stood: u64,
+    /// How late its loop was of late.
+    pub(crate) lateness: Lateness,
     /// How it is being stopped, if it is.
     pub(crate) stop: Stop,
     /// It is killed at the so-manieth change that it writes from now on, before its commit.
@@ -90,6 +93,7 @@ impl Process {
             wall,
             latest: 0,
             suspended: None,
+            lateness: Lateness::default(),
             stood: 0,
             stop: Stop::No,
             dies_at_write: None,

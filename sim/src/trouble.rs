@@ -30,6 +30,8 @@ pub(crate) struct Illness {
     full: bool,
     /// How long a commit takes at most, if that is long, in nanoseconds.
     slow: Option<u64>,
+    /// Whether it is measured: a process does so as soon as it has been slow itself, or its disk.
+    measured: bool,
     /// The life of its process that measures it.
     measured_by: u64,
 }
@@ -58,13 +60,19 @@ impl World {
         self.report.line(self.now, format_args!("disk of {} is slow", at + 1));
         self.judge.weather.disturb();
         self.processes[at].illness.slow = Some(nanos);
+        self.begin_measuring(at);
+    }
+
+    /// A process, and those after it, measure their disk and themselves from now on.
+    pub(crate) fn begin_measuring(&mut self, at: usize) {
+        self.processes[at].illness.measured = true;
         self.start_measuring(at);
     }
 
-    /// A process measures its disk from now on, if that has ever been slow.
+    /// A process measures from now on, if those before it have.
     pub(crate) fn start_measuring(&mut self, at: usize) {
         let Process { illness, life, .. } = &mut self.processes[at];
-        if *life != illness.measured_by && (illness.slow.is_some() || illness.measured_by > 0) {
+        if illness.measured && *life != illness.measured_by {
             illness.measured_by = *life;
             let life = *life;
             self.at(self.now + MEASURE_EVERY, Happening::Measure { at, life });
@@ -132,7 +140,7 @@ impl World {
         self.at(soon, Happening::Start { at });
     }
 
-    /// What the runtime of a node measures of its disk, once that has been slow.
+    /// What the runtime of a node measures, once anything has been slow.
     pub(crate) fn measure(&mut self, at: usize, life: u64) {
         let process = &self.processes[at];
         if process.life != life {
@@ -144,6 +152,7 @@ impl World {
         let measured = Surroundings {
             commit_running_ms: running / MS,
             commit_p99_ms: slow.unwrap_or(0) / MS,
+            loop_p99_ms: process.lateness.p99(self.now) / MS,
             ..Surroundings::default()
         };
         self.feed(at, Event::Measured(measured));

@@ -355,6 +355,7 @@ impl World {
         let process = &mut self.processes[at];
         if process.life == life && process.is_awake() && process.wake_at == Some(self.now) {
             process.wake_at = None;
+            self.record_lateness(at, Some(self.now));
             self.feed(at, Event::Wakeup);
         }
     }

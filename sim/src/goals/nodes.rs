@@ -28,6 +28,7 @@ impl World {
                 }
                 Goal::QueueRenewed
             }
+            Envelope::HandOver if self.is_late(from) => Goal::LateHandedOver,
             Envelope::HandOver => Goal::HandedOver,
             Envelope::MakeUp { items, .. } if self.processes[at].wiped && !items.is_empty() => {
                 Goal::WipedRefilled

@@ -39,7 +39,11 @@ impl Draw {
             }
             Class::Recovery => self.often((300, 6000), Self::strike_recovery),
             Class::FastRestarts => self.often((200, 6000), Self::strike_fast),
-            Class::SlowProcesses => self.often((500, 8000), Self::strike_slowly),
+            Class::SlowProcesses => {
+                self.often((500, 8000), Self::strike_slowly);
+                self.plan.options.slow_after =
+                    Duration::from_secs([1, 2, 4][self.rng.random_range(0..3)]);
+            }
             Class::Stops => self.often((1000, 8000), Self::stop),
             Class::Tail => {
                 self.plan.options.tail = [2, 30, 200][self.rng.random_range(0..3)];

@@ -48,6 +48,24 @@ fn a_custodian_whose_disk_is_slow_for_long_hands_over_until_it_has_recovered() {
     }
 }
 
+fn a_custodian_that_gets_next_to_no_time_hands_over_until_it_has_recovered() {
+    for seed in 11..=15 {
+        let mut world = formed(3, seed);
+        let queue = create(&mut world, long_leases());
+        let (first, held) = custodian(&mut world, &queue, 1);
+        // Shorter than a suspicion: its sessions go on.
+        world.slow_down(first, (700 * MS, 16 * SECOND));
+        world.run(14 * SECOND);
+        let (second, meanwhile) = custodian(&mut world, &queue, 2);
+        assert_ne!(second, first, "seed {seed}: it has handed over");
+        world.run(26 * SECOND);
+        let (back, last) = custodian(&mut world, &queue, 3);
+        assert_eq!(back, first, "seed {seed}: the first in the list is well again");
+        delete(&mut world, second, vec![held, meanwhile, last]);
+        assert!(received(&mut world, 1, 1000).is_empty());
+    }
+}
+
 fn what_was_not_handed_out_before_custody_went_over_comes_once_and_from_the_next() {
     let mut world = formed(3, 6);
     let queue = create(&mut world, long_leases());
@@ -128,6 +146,7 @@ fn who_is_back_and_waits_for_one_that_is_away_is_not_yielded_to_before() {
 
 scenarios![
     a_custodian_whose_disk_is_slow_for_long_hands_over_until_it_has_recovered,
+    a_custodian_that_gets_next_to_no_time_hands_over_until_it_has_recovered,
     what_was_not_handed_out_before_custody_went_over_comes_once_and_from_the_next,
     where_all_are_slow_the_first_of_them_hands_out,
     who_is_back_and_waits_for_one_that_is_away_is_not_yielded_to_before,
