@@ -206,6 +206,7 @@ mod tests {
             partition: 0,
             accepted: Stamp::ZERO,
             holders: Vec::new(),
+            attempt: gaggle_wire::Attempt::First,
             labels: vec![label],
         };
         let word = Word::Envelope { link: LinkId(1), envelope };
