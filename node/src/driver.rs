@@ -150,7 +150,9 @@ impl Driver {
                 }
                 End::Abandoned => return Ok(close(life).await?),
                 End::Renewed => {
-                    tracing::warn!("what this node is has changed: it is opened anew");
+                    tracing::warn!(
+                        "it was told so by another node: a new host begins, unless it was removed"
+                    );
                     dials.set(Vec::new());
                     life.voices.close_all(Close::StoreFailed);
                     close(life).await?;

@@ -17,6 +17,7 @@ mod errands;
 mod large;
 mod memory;
 mod operating;
+mod removed;
 mod restored;
 mod serve;
 mod serve_file;

@@ -26,8 +26,8 @@ pub(crate) struct OfProcess {
     pub(crate) gone: Ranges,
     /// Held and not known to be at enough hosts.
     pub(crate) unsettled: Ranges,
-    /// Unsettled, and sent again, or given to this host when another one failed in mid-send: some may
-    /// have been handed out and deleted by then.
+    /// Unsettled, and sent again, or given to this host when another one failed in mid-send: some
+    /// may have been handed out and deleted by then.
     repeated: Ranges,
     /// Held or lost, with a row that counts their deliveries.
     counted: Ranges,

@@ -80,12 +80,19 @@ impl Node {
         if !present.lease.is_of(receipt) || present.given != Given::Delivered {
             return Err(Refusal::StaleReceipt);
         }
+        // Who hands it out by now hears of it at once: to its knowledge the lease ends before (P3).
+        let age = self.config.tell_leases_after;
+        let (since, told_at) = if partition.serves(present.head.list) {
+            (now.mono, now.mono.plus(age))
+        } else {
+            (now.mono.minus(age), now.mono)
+        };
         match change {
             LeaseChange::Extend(ms) => {
                 let until = now.mono.plus(visibility(ms));
-                partition.flights.extend(receipt.stamp, until, now.mono);
+                partition.flights.extend(receipt.stamp, until, since);
                 self.timers.at_latest(Timer::Partition(id.0, id.1), until);
-                self.timers.at_latest(Timer::Bulk, now.mono.plus(self.config.tell_leases_after));
+                self.timers.at_latest(Timer::Bulk, told_at);
                 Ok(ms)
             }
             LeaseChange::Release(0) => {
@@ -98,10 +105,10 @@ impl Node {
             LeaseChange::Release(ms) => {
                 let flight = partition.flights.remove(receipt.stamp).expect("it was looked at");
                 let until = now.mono.plus(visibility(ms));
-                let (since, given) = (now.mono, Given::Delayed);
+                let given = Given::Delayed;
                 partition.flights.insert(Flight { until, since, given, ..flight });
                 self.timers.at_latest(Timer::Partition(id.0, id.1), until);
-                self.timers.at_latest(Timer::Bulk, now.mono.plus(self.config.tell_leases_after));
+                self.timers.at_latest(Timer::Bulk, told_at);
                 Ok(ms)
             }
         }

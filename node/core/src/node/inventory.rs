@@ -302,6 +302,7 @@ impl Node {
         }
         for (id, messages, nodes) in open {
             if nodes.is_empty() {
+                self.asked_all(id, &messages);
                 continue;
             }
             let deadline = now.mono.plus(ASK_WITHIN);
@@ -314,6 +315,16 @@ impl Node {
                 let ask = Envelope::Ask { call, attempt, queue, partition, messages };
                 self.say(node, ask, effects);
             }
+        }
+    }
+
+    /// Everybody in session that should have these was asked for them.
+    fn asked_all(&mut self, id: PartitionId, messages: &Numbers) {
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        partition.known.told_all(messages);
+        if partition.passed_over {
+            partition.close_window();
+            self.reception.touch(id.0);
         }
     }
 
@@ -340,16 +351,10 @@ impl Node {
             }
             Question::Resend(new) => self.send_on(now, *new, effects),
             Question::Open(id, numbers) => {
-                if let Some(partition) = self.partitions.get_mut(&id) {
-                    if call.waiting.is_empty() {
-                        partition.known.told_all(&numbers);
-                        if partition.passed_over {
-                            partition.close_window();
-                            self.reception.touch(id.0);
-                        }
-                    } else {
-                        partition.known.lacking_somewhere(&numbers);
-                    }
+                if call.waiting.is_empty() {
+                    self.asked_all(id, &numbers);
+                } else if let Some(partition) = self.partitions.get_mut(&id) {
+                    partition.known.lacking_somewhere(&numbers);
                 }
                 self.drop_orphans(now, (id, numbers), &call.answered, effects);
             }

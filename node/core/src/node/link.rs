@@ -91,9 +91,9 @@ impl Node {
         self.say(peer, self.clock_told(now), effects);
     }
 
-    /// A host has lost its disk or was removed with it, and nobody can say any more whether it had a
-    /// copy when a send was confirmed. So whatever it should have had and this node holds counts as
-    /// confirmed (P1).
+    /// A host has lost its disk or was removed with it, and nobody can say any more whether it had
+    /// a copy when a send was confirmed. So whatever it should have had and this node holds counts
+    /// as confirmed (P1).
     pub(super) fn trust_copies(&mut self, peer: NodeId, effects: &mut Effects) {
         let ids: Vec<_> = self.partitions.keys().copied().collect();
         for id in ids {

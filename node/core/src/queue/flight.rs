@@ -132,11 +132,11 @@ impl Flights {
         }
     }
 
-    /// Changes when a lease ends; the other holders are to be told.
-    pub(crate) fn extend(&mut self, stamp: Stamp, until: Mono, now: Mono) {
+    /// Changes when a lease ends; the other holders are to be told, as of one that began then.
+    pub(crate) fn extend(&mut self, stamp: Stamp, until: Mono, since: Mono) {
         if let Some(mut flight) = self.remove(stamp) {
             flight.until = until;
-            flight.since = now;
+            flight.since = since;
             self.insert(flight);
         }
     }

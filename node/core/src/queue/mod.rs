@@ -196,9 +196,9 @@ impl Partition {
     }
 
     /// Whether this message may be handed out here. A copy that may never have been confirmed, or
-    /// that lies at a stand-in, waits until another host is known to have it, and until an unfit one
-    /// has been asked: else it could be one that was deleted everywhere else long ago (P4). One that
-    /// came again waits for the word of all, be it that one copy is enough.
+    /// that lies at a stand-in, waits until another host is known to have it, and until an unfit
+    /// one has been asked: else it could be one that was deleted everywhere else long ago (P4). One
+    /// that came again waits for the word of all, be it that one copy is enough.
     pub(crate) fn may_hand_out(&self, head: &Head, rule: Rule) -> bool {
         let Label { stamp: Stamp { process, .. }, number, .. } = head.label;
         let repeated = self.known.is_repeated(process, number);

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use gaggle_core::effect::{Effect, Effects};
 use gaggle_core::event::{Event, LoadId};
 use gaggle_core::ledger::{Key, MessageRecord, Row, Write};
-use gaggle_core::{Config, Node};
+use gaggle_core::{Config, Node, OpenError};
 
 use super::disk::{Disk, LastCommit};
 use super::{at, config};
@@ -51,7 +51,7 @@ impl House {
     pub(crate) fn on(node: u64, rows: Vec<Row>) -> Self {
         let disk = Disk::with(rows);
         let config = config(node);
-        let opened = open(&config, &disk, (0, 0));
+        let opened = open(&config, &disk, (0, 0)).expect("it was not removed");
         Self {
             config,
             node: opened,
@@ -195,7 +195,12 @@ impl House {
         self.words.clear();
         self.loads.clear();
         self.config.seed = self.config.seed.wrapping_add(0x9e37_79b9);
-        self.node = open(&self.config, &self.disk, (self.ms, self.off));
+        let now = (self.ms, self.off);
+        self.node = open(&self.config, &self.disk, now).unwrap_or_else(|| {
+            // It was removed from the cluster, and joins anew.
+            self.disk = Disk::with(Vec::new());
+            open(&self.config, &self.disk, now).expect("an empty disk was not removed")
+        });
         self.node.check();
         self.start();
     }
@@ -219,10 +224,12 @@ impl Drop for House {
     }
 }
 
-fn open(config: &Config, disk: &Disk, (ms, off): (u64, i64)) -> Node {
+/// Opens a node, unless it was removed from the cluster with this disk.
+fn open(config: &Config, disk: &Disk, (ms, off): (u64, i64)) -> Option<Node> {
     let mut rows = disk.rows().into_iter();
     match Node::open(config.clone(), at(ms, off), &mut rows) {
-        Ok(node) => node,
+        Ok(node) => Some(node),
+        Err(OpenError::Removed(_)) => None,
         Err(error) => panic!("a node cannot be opened on its own rows: {error}"),
     }
 }

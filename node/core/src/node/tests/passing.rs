@@ -160,3 +160,19 @@ fn a_slow_node_yields_to_a_slow_one_before_it() {
     let said = bench.measures(SLOW);
     assert_eq!(said, [Envelope::Fit { fit: false }, Envelope::Yield]);
 }
+
+#[test]
+fn who_was_handed_over_to_hears_at_once_that_a_lease_runs_on() {
+    use crate::envelope::LeaseChange;
+    for change in [LeaseChange::Extend(60_000), LeaseChange::Release(60_000)] {
+        let (mut bench, _) = shared(ME);
+        let receipts = vec![bench.receive(1, 0).unwrap().remove(0).receipt];
+        assert_eq!(bench.measures(SLOW).len(), 3, "fit, leases, custody");
+        let mut said_now = bench.peer_says(Envelope::Change { call: 1, change, receipts });
+        said_now.extend(said(&bench.pass(0)));
+        let [Envelope::Changed { .. }, Envelope::Leases { leases, .. }] = &said_now[..] else {
+            panic!("{said_now:?}")
+        };
+        assert_eq!((leases[0].number, leases[0].remaining_ms), (1, 60_000));
+    }
+}
