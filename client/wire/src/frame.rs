@@ -65,6 +65,13 @@ impl Frame {
         if rest.is_empty() { Ok(header) } else { Err(FrameError::BadHeader) }
     }
 
+    /// Decodes what the header begins with; what follows may be as a later version has it. A hello
+    /// is looked at like this first, so that its version is told from damage.
+    #[must_use]
+    pub fn front<T: DeserializeOwned>(&self) -> Option<T> {
+        postcard::take_from_bytes(&self.header).ok().map(|(front, _)| front)
+    }
+
     /// Cuts the contents by these labels.
     ///
     /// # Errors

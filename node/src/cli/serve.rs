@@ -9,14 +9,13 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
+use gaggle_core::OpenError;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 use super::failure::{Exit, Failure};
 use super::values;
 use crate::config::{ConfigError, ServeConfig, ServeOptions, Size, Span};
-use gaggle_core::OpenError;
-
 use crate::driver::DriveError;
 use crate::server::{ServeError, Server};
 
@@ -228,6 +227,9 @@ fn not_started(error: &ServeError) -> Failure {
         ServeError::UnknownSeed { .. } => (Exit::Usage, "check `seeds`"),
         ServeError::Net(_) => (Exit::Failed, "check `listen`; another program may have the port"),
         ServeError::Drive(DriveError::Rows(OpenError::Removed(_))) => (Exit::Failed, JOIN_ANEW),
+        ServeError::Drive(DriveError::Rows(OpenError::OtherVersion(..))) => {
+            (Exit::Failed, "run the version of Gaggle that wrote it; nothing was changed")
+        }
         ServeError::Drive(_) => {
             (Exit::Failed, "check `data`: the disk, and that no other node uses it")
         }

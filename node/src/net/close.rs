@@ -111,12 +111,17 @@ pub struct Closes([AtomicU64; Close::ALL.len()]);
 impl Closes {
     /// Closes a connection that is not closed yet, and counts it.
     pub(crate) fn close(&self, connection: &Connection, why: Close) {
+        self.close_saying(connection, why, why.reason());
+    }
+
+    /// The same, with more exact words.
+    pub(crate) fn close_saying(&self, connection: &Connection, why: Close, words: &str) {
         if connection.close_reason().is_some() {
             return;
         }
         self.count(why);
-        tracing::debug!(peer = %connection.remote_address(), why = why.reason(), "closing");
-        connection.close(VarInt::from_u32(why.code()), why.reason().as_bytes());
+        tracing::debug!(peer = %connection.remote_address(), why = words, "closing");
+        connection.close(VarInt::from_u32(why.code()), words.as_bytes());
     }
 
     /// Counts one that never became a connection.

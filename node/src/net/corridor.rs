@@ -93,6 +93,21 @@ struct Stream {
     reading: Inbox,
 }
 
+/// Why a connection does not become a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unmet {
+    /// For this reason.
+    For(Close),
+    /// The other end speaks this version.
+    Version(u16),
+}
+
+impl From<Close> for Unmet {
+    fn from(why: Close) -> Self {
+        Self::For(why)
+    }
+}
+
 /// Both streams of a link whose ends know each other.
 struct Meeting {
     hello: Box<PeerHello>,
@@ -105,7 +120,7 @@ struct Meeting {
 pub(crate) async fn dialled(network: &Arc<Network>, connection: &Connection, node: NodeId) {
     let Some(own) = network.own().await else { return };
     let meeting = timeout(MEET_WITHIN, introduce(connection, &own)).await;
-    carry(network, connection, node, meeting.unwrap_or(Err(Close::NoHello))).await;
+    carry(network, connection, node, meeting.unwrap_or(Err(Close::NoHello.into()))).await;
 }
 
 /// Waits whether the node that dialled us makes a link of its connection, and carries envelopes
@@ -119,17 +134,17 @@ pub(crate) async fn accepted(network: &Arc<Network>, connection: &Connection, no
     }
     let Some(own) = network.own().await else { return };
     let meeting = timeout(MEET_WITHIN, receive(connection, first, &own)).await;
-    carry(network, connection, node, meeting.unwrap_or(Err(Close::NoHello))).await;
+    carry(network, connection, node, meeting.unwrap_or(Err(Close::NoHello.into()))).await;
 }
 
-async fn introduce(connection: &Connection, own: &Own) -> Result<Meeting, Close> {
+async fn introduce(connection: &Connection, own: &Own) -> Result<Meeting, Unmet> {
     let mut control = Stream::new(connection.open_bi().await.map_err(|_| Close::NoHello)?);
     control.say(&Opening::Control(Box::new(own.hello.clone()))).await?;
     let mut copies = Stream::new(connection.open_bi().await.map_err(|_| Close::NoHello)?);
     copies.say(&Opening::Copies).await?;
     match control.hear().await? {
         Opening::Control(hello) => Ok(Meeting { hello, control, copies, life: own.life }),
-        Opening::Copies => Err(Close::BadHello),
+        Opening::Copies => Err(Close::BadHello.into()),
     }
 }
 
@@ -137,7 +152,7 @@ async fn receive(
     connection: &Connection,
     first: (SendStream, RecvStream),
     own: &Own,
-) -> Result<Meeting, Close> {
+) -> Result<Meeting, Unmet> {
     let mut first = Stream::new(first);
     let opening = first.hear().await?;
     let mut second = Stream::new(connection.accept_bi().await.map_err(|_| Close::NoHello)?);
@@ -145,7 +160,7 @@ async fn receive(
         (Opening::Control(hello), Opening::Copies) => (hello, first, second),
         (Opening::Copies, Opening::Control(hello)) => (hello, second, first),
         (Opening::Control(_), Opening::Control(_)) | (Opening::Copies, Opening::Copies) => {
-            return Err(Close::BadHello);
+            return Err(Close::BadHello.into());
         }
     };
     control.say(&Opening::Control(Box::new(own.hello.clone()))).await?;
@@ -162,13 +177,40 @@ impl Stream {
         self.writing.write_chunk(frame).await.map_err(|_| Close::NoHello)
     }
 
-    async fn hear(&mut self) -> Result<Opening, Close> {
+    async fn hear(&mut self) -> Result<Opening, Unmet> {
         match self.reading.frame().await {
-            Ok(Some(frame)) if !frame.has_contents() => frame.header().map_err(|_| Close::BadHello),
-            Ok(Some(_)) | Err(InboxError::Frame(_)) => Err(Close::BadHello),
+            Ok(Some(frame)) if !frame.has_contents() => opening(&frame),
+            Ok(Some(_)) | Err(InboxError::Frame(_)) => Err(Close::BadHello.into()),
             Ok(None) | Err(InboxError::Cut | InboxError::Slow | InboxError::Lost(_)) => {
-                Err(Close::NoHello)
+                Err(Close::NoHello.into())
             }
+        }
+    }
+}
+
+/// The first frame of a stream. The version comes first in a hello, whatever else a later one says.
+fn opening(frame: &Frame) -> Result<Opening, Unmet> {
+    if let Some((CONTROL, version)) = frame.front::<(u8, u16)>()
+        && version != PEER_VERSION
+    {
+        return Err(Unmet::Version(version));
+    }
+    frame.header().map_err(|_| Close::BadHello.into())
+}
+
+/// Ends a connection that does not become a link. Who speaks another version is told both.
+fn turn_away(network: &Network, connection: &Connection, node: NodeId, why: Unmet) {
+    match why {
+        Unmet::For(why) => {
+            tracing::info!(%node, why = why.reason(), "no link");
+            network.closes.close(connection, why);
+        }
+        Unmet::Version(theirs) => {
+            let words = format!(
+                "another version of the protocol between nodes: {PEER_VERSION} here, {theirs} there"
+            );
+            tracing::warn!(%node, why = words, "no link");
+            network.closes.close_saying(connection, Close::BadVersion, &words);
         }
     }
 }
@@ -177,26 +219,14 @@ async fn carry(
     network: &Arc<Network>,
     connection: &Connection,
     node: NodeId,
-    meeting: Result<Meeting, Close>,
+    meeting: Result<Meeting, Unmet>,
 ) {
     let meeting = meeting.and_then(|meeting| {
-        let version = meeting.hello.version == PEER_VERSION;
-        let name = meeting.hello.node == node;
-        if !version {
-            Err(Close::BadVersion)
-        } else if name {
-            Ok(meeting)
-        } else {
-            Err(Close::BadHello)
-        }
+        if meeting.hello.node == node { Ok(meeting) } else { Err(Close::BadHello.into()) }
     });
     let Meeting { hello, mut control, mut copies, life } = match meeting {
         Ok(meeting) => meeting,
-        Err(why) => {
-            tracing::info!(%node, why = why.reason(), "no link");
-            network.closes.close(connection, why);
-            return;
-        }
+        Err(why) => return turn_away(network, connection, node, why),
     };
     // Both know each other now. The end that dialled has heard nothing on the copies stream yet.
     control.reading.set_limit(FRAME_LENGTH_MAX);
@@ -277,6 +307,9 @@ fn parse(frame: Frame) -> Result<Said, Close> {
     let whole = messages.iter().zip(&contents).all(|((_, label), content)| label.matches(content));
     if whole { Ok(Said { envelope, contents }) } else { Err(Close::BadFrame) }
 }
+
+/// How an [`Opening::Control`] begins.
+const CONTROL: u8 = 0;
 
 /// How long a connection may take to become a link.
 const MEET_WITHIN: Duration = Duration::from_secs(5);

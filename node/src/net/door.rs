@@ -112,24 +112,29 @@ async fn hello(connection: &Connection) -> Result<Hello, Close> {
         }
         Err(InboxError::Frame(_)) => return Err(Close::BadFrame),
     };
-    let said: RequestFrame = frame.header().map_err(|_| Close::BadHello)?;
-    let Request::Hello { version, process } = said.body else { return Err(Close::BadHello) };
-    if frame.has_contents() || said.request == 0 || process.0 == 0 {
-        return Err(Close::BadHello);
-    }
-    if version != VERSION {
+    // The version comes first in a hello, whatever else a later one says.
+    if let Some((request, HELLO, version)) = frame.front::<(u64, u8, u16)>()
+        && version != VERSION
+    {
         let refusal = Refusal::UnsupportedVersion { version: VERSION };
-        let body = Response::Refused(refusal);
-        let frame = ResponseFrame { request: said.request, clock: 0, body };
+        let frame = ResponseFrame { request, clock: 0, body: Response::Refused(refusal) };
         // The client is told, or it is gone; in either case it is not served.
         let _ = answers.write_chunk(gaggle_wire::frame::encode(&frame, [])).await;
         let _ = answers.finish();
         let _ = answers.stopped().await;
         return Err(Close::BadVersion);
     }
+    let said: RequestFrame = frame.header().map_err(|_| Close::BadHello)?;
+    let Request::Hello { process, .. } = said.body else { return Err(Close::BadHello) };
+    if frame.has_contents() || said.request == 0 || process.0 == 0 {
+        return Err(Close::BadHello);
+    }
     requests.set_limit(FRAME_LENGTH_MAX);
     Ok(Hello { request: said.request, answers, requests })
 }
+
+/// How a [`Request::Hello`] begins.
+const HELLO: u8 = 0;
 
 /// One client, from its hello to its end.
 struct Visit {

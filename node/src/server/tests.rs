@@ -7,6 +7,7 @@ mod raw;
 mod rivals;
 mod served;
 mod stalled;
+mod versions;
 
 use std::path::Path;
 

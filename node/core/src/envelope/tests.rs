@@ -200,3 +200,22 @@ fn what_nodes_say_to_each_other_has_not_changed() {
         assert_eq!(postcard::from_bytes::<Envelope>(&bytes).unwrap(), envelope);
     }
 }
+
+/// What a later version may add: another envelope, or another case of what is in one.
+#[test]
+fn an_envelope_that_is_not_known_is_refused_as_a_whole() {
+    let all = [about_queues(), about_copies(), about_deliveries()].concat();
+    let known = u8::try_from(all.len()).unwrap();
+    assert_eq!(postcard::to_stdvec(all.last().unwrap()).unwrap()[0], known - 1, "all are there");
+    for envelope in &all {
+        let mut bytes = postcard::to_stdvec(envelope).unwrap();
+        for later in [known, known + 1, 127] {
+            bytes[0] = later;
+            assert!(postcard::from_bytes::<Envelope>(&bytes).is_err(), "{later}");
+        }
+    }
+    for later in [2, 3, 127] {
+        let wanted = postcard::to_stdvec(&(21_u8, QUEUE, later)).unwrap();
+        assert!(postcard::from_bytes::<Envelope>(&wanted).is_err(), "wanted {later}");
+    }
+}

@@ -15,6 +15,10 @@
 //!   "crc header" covers the key and the header with these four bytes zero
 //! ```
 //!
+//! The version is one for all rows: whoever changes what a row says raises it. A node writes rows
+//! of its own before any message as it starts, so an earlier Gaggle refuses the store of a later
+//! one as a whole, at its first row.
+//!
 //! Invariant: a record that does not check is an error, never a default. What this file does not
 //! do: it does not decide what a bad record means.
 
@@ -151,7 +155,8 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_be_bytes(*bytes[at..].first_chunk().expect("the header has its fixed part"))
 }
 
-const VERSION: u8 = 1;
+/// Of all rows.
+pub(crate) const VERSION: u8 = 1;
 const CRC: usize = 12;
 const FIXED: usize = 52;
 
@@ -201,6 +206,20 @@ mod tests {
         assert_eq!(MessageRecord::decode(&other, &value), Err(RecordError::Damaged));
         assert_eq!(MessageRecord::decode(&KEY, &value[..20]), Err(RecordError::Damaged));
         assert_eq!(MessageRecord::decode(&KEY, &[]), Err(RecordError::Damaged));
+    }
+
+    #[test]
+    fn a_row_of_another_version_is_named_as_one_and_no_value_is_made_of_it() {
+        let mut bytes = encode(&7_u64);
+        bytes[0] = VERSION + 1;
+        let body = bytes.len() - 4;
+        let crc = crc32c::crc32c(&bytes[..body]).to_be_bytes();
+        bytes[body..].copy_from_slice(&crc);
+        assert_eq!(decode::<u64>(&bytes), Err(RecordError::UnknownVersion(VERSION + 1)));
+        let mut message = record().encode(&KEY);
+        message[0] = VERSION + 1;
+        let read = MessageRecord::decode(&KEY, &message);
+        assert_eq!(read, Err(RecordError::UnknownVersion(VERSION + 1)));
     }
 
     #[test]

@@ -25,6 +25,7 @@ use crate::effect::Effects;
 use crate::event::Surroundings;
 use crate::lag::Lag;
 use crate::ledger::key::meta;
+use crate::ledger::record::RecordError;
 use crate::ledger::{Key, MessageKey, MessageRecord, Row, Write, record};
 use crate::membership::{Contacts, Me, Membership, MembershipConfig, Profile, Zone};
 use crate::now::Now;
@@ -38,11 +39,19 @@ use crate::timer::{Timer, Timers};
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
     /// A row of the node itself cannot be read.
-    #[error("the row {0:02x?} of the store is damaged or of a later version")]
+    #[error("the row {0:02x?} of the store is damaged, or of a kind that is not known here")]
     BadRow(Vec<u8>),
     /// The node was removed from the cluster with this disk, for good.
     #[error("node {0} was removed from the cluster with this disk")]
     Removed(NodeId),
+    /// Another version of Gaggle wrote the store. Nothing is changed by that: it can be opened by
+    /// that version.
+    #[error(
+        "the store was written by another version of Gaggle: its row {0:02x?} has version {1}, \
+         this one reads {own}",
+        own = record::VERSION
+    )]
+    OtherVersion(Vec<u8>, u8),
     /// The zone in the configuration is none.
     #[error("the zone {0:?} is not at most 64 characters of A-Z a-z 0-9 . _ -")]
     BadZone(String),
@@ -71,39 +80,43 @@ struct Opened {
 impl Opened {
     fn read(&mut self, row: &Row) -> Result<(), OpenError> {
         let bad = || OpenError::BadRow(row.key.clone());
+        let unread = |error| match error {
+            RecordError::UnknownVersion(of) => OpenError::OtherVersion(row.key.clone(), of),
+            RecordError::Damaged => bad(),
+        };
         let value = &row.value;
         match Key::parse(&row.key).ok_or_else(bad)? {
             Key::Meta(meta::BOOT) => {
-                let boot: u64 = record::decode(value).map_err(|_| bad())?;
+                let boot: u64 = record::decode(value).map_err(unread)?;
                 // The next run is numbered from it.
                 self.boot = if boot < u64::MAX { boot } else { return Err(bad()) };
             }
-            Key::Meta(meta::CEILING) => self.ceiling = record::decode(value).map_err(|_| bad())?,
-            Key::Meta(meta::STORE) => self.store = record::decode(value).map_err(|_| bad())?,
+            Key::Meta(meta::CEILING) => self.ceiling = record::decode(value).map_err(unread)?,
+            Key::Meta(meta::STORE) => self.store = record::decode(value).map_err(unread)?,
             Key::Meta(meta::RENAMED) => {
-                self.renamed = Some(record::decode(value).map_err(|_| bad())?);
+                self.renamed = Some(record::decode(value).map_err(unread)?);
             }
-            Key::Meta(meta::COMMITS) => self.commits = record::decode(value).map_err(|_| bad())?,
+            Key::Meta(meta::COMMITS) => self.commits = record::decode(value).map_err(unread)?,
             Key::Meta(_) | Key::Due(..) => {}
             Key::Queue(_) => {
-                let entry: Entry = record::decode(value).map_err(|_| bad())?;
+                let entry: Entry = record::decode(value).map_err(unread)?;
                 self.table.merge(&entry);
             }
             Key::Member(node) => {
-                let address = record::decode(value).map_err(|_| bad())?;
+                let address = record::decode(value).map_err(unread)?;
                 self.members.push((node, address));
                 self.written.insert(node, value.clone());
             }
             Key::Removal(..) => {
-                let removal: Removal = record::decode(value).map_err(|_| bad())?;
+                let removal: Removal = record::decode(value).map_err(unread)?;
                 self.table.merge_removal(&removal);
             }
             Key::Disk(node) => {
-                self.disks.insert(node, record::decode(value).map_err(|_| bad())?);
+                self.disks.insert(node, record::decode(value).map_err(unread)?);
             }
             Key::Tombstones(_, _, block) if block > BLOCK_MAX => return Err(bad()),
             Key::Tombstones(queue, partition, block) => {
-                let read: BlockRecord = record::decode(value).map_err(|_| bad())?;
+                let read: BlockRecord = record::decode(value).map_err(unread)?;
                 let known = &mut self.partition((queue, partition)).known;
                 for (process, numbers) in &read.messages {
                     known.bury(*process, numbers);
@@ -111,7 +124,7 @@ impl Opened {
                 self.burials.read((queue, partition), block, read);
             }
             Key::Settled(queue, partition, process) => {
-                let read = record::decode(value).map_err(|_| bad())?;
+                let read = record::decode(value).map_err(unread)?;
                 self.settled.entry((queue, partition)).or_default().insert(process, read);
             }
             Key::Message(key) => match MessageRecord::decode(&key, value) {

@@ -13,14 +13,14 @@ use crate::net::close::Close;
 use crate::net::corridor::Opening;
 
 /// A node that says what it likes.
-struct RawNode {
+pub(super) struct RawNode {
     node: NodeId,
-    connection: Connection,
+    pub(super) connection: Connection,
     endpoint: Endpoint,
 }
 
 impl RawNode {
-    async fn dial(house: &House, server: &Server, id: u64) -> Self {
+    pub(super) async fn dial(house: &House, server: &Server, id: u64) -> Self {
         let paths = cert::node(house.path(), NodeId(id)).unwrap();
         let credentials = NodeCredentials::load(&paths).unwrap();
         let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -30,7 +30,7 @@ impl RawNode {
         Self { node: NodeId(id), connection, endpoint }
     }
 
-    fn hello(&self) -> PeerHello {
+    pub(super) fn hello(&self) -> PeerHello {
         let address = self.endpoint.local_addr().unwrap();
         PeerHello {
             version: PEER_VERSION,
@@ -51,8 +51,15 @@ impl RawNode {
         (send, receive)
     }
 
+    /// Opens both streams, the first of them with these bytes.
+    pub(super) async fn say_first(&self, bytes: Bytes) -> [(SendStream, RecvStream); 2] {
+        let (mut send, receive) = self.connection.open_bi().await.unwrap();
+        send.write_all(&bytes).await.unwrap();
+        [(send, receive), self.open(&Opening::Copies).await]
+    }
+
     /// Opens both streams with this hello.
-    async fn meet(&self, hello: PeerHello) -> [(SendStream, RecvStream); 2] {
+    pub(super) async fn meet(&self, hello: PeerHello) -> [(SendStream, RecvStream); 2] {
         let control = self.open(&Opening::Control(Box::new(hello))).await;
         [control, self.open(&Opening::Copies).await]
     }

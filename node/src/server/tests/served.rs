@@ -42,7 +42,7 @@ async fn a_message_is_sent_received_and_deleted_and_the_store_stays() {
 }
 
 /// Waits until the node says that it has sessions with so many others.
-async fn sessions(client: &Client, count: usize) {
+pub(super) async fn sessions(client: &Client, count: usize) {
     loop {
         let status = client.status().await.unwrap();
         let own = status.members.iter().find(|member| member.node == status.node);
