@@ -157,6 +157,10 @@ impl Profiles {
         edition.generation.same_run(generation).then_some(profile)
     }
 
+    pub(super) fn remove(&mut self, node: NodeId) {
+        self.newest.remove(&node);
+    }
+
     pub(super) fn knows(&self, node: NodeId) -> bool {
         self.newest.contains_key(&node)
     }

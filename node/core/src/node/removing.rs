@@ -106,14 +106,14 @@ impl Node {
         if !self.is_member(node) {
             return effects.answer(reply, Response::Refused(Refusal::NodeNotFound { node }));
         }
-        let leaves = self.store_of(node).and_then(|store| self.table.removals().of(node, store));
-        match leaves.copied().filter(|removal| removal.stage == Stage::Leaves) {
-            None => effects.answer(reply, Response::Done),
-            Some(removal) => {
-                let change = (removal, Stage::Stays);
-                self.change_removal(now, (reply, Response::Done), change, effects);
-            }
-        }
+        let Some(store) = self.store_of(node) else {
+            return effects.answer(reply, Response::Refused(Refusal::NotReady));
+        };
+        // This node may not have heard yet that it leaves: it is said in any case.
+        let (stage, changed) = (Stage::Stays, gaggle_wire::Stamp::ZERO);
+        let known = self.table.removals().of(node, store).copied();
+        let removal = known.unwrap_or(Removal { node, store, stage, changed });
+        self.change_removal(now, (reply, Response::Done), (removal, Stage::Stays), effects);
     }
 
     /// What is known of the removal of a node that may go on; nothing if it is done.
