@@ -13,7 +13,7 @@ mod sessions;
 use std::collections::BTreeSet;
 
 use gaggle_wire::{
-    Attempt, DeleteResult, DeliveryLabel, Message, ProcessId, QueueName, Receipt, Request,
+    Attempt, DeleteResult, DeliveryLabel, Label, Message, ProcessId, QueueName, Receipt, Request,
     Response, SentBatch, Settings, SettingsChange,
 };
 
@@ -164,7 +164,7 @@ impl Bench {
         self.ask(Request::Send { queue, partition, attempt, within_ms, labels }).1
     }
 
-    fn label(&self, number: u64) -> gaggle_wire::Label {
+    fn label(&self, number: u64) -> Label {
         let time = at(0).wall.0 + number;
         let stamp = Stamp { time, count: 0, process: PRODUCER };
         Message::new("x").pack(number, stamp, 0).unwrap().0
@@ -210,6 +210,16 @@ fn commits_key() -> Vec<u8> {
 
 fn numbers(deliveries: &[DeliveryLabel]) -> Vec<u64> {
     deliveries.iter().map(|delivery| delivery.receipt.number).collect()
+}
+
+/// Copies of messages that were accepted with the first of them.
+fn copy_of(
+    (queue, partition): (QueueId, u16),
+    holders: Vec<NodeId>,
+    labels: Vec<Label>,
+) -> Envelope {
+    let (batch, accepted, attempt) = (1, labels[0].stamp, Attempt::First);
+    Envelope::Copy { batch, queue, partition, accepted, holders, attempt, labels }
 }
 
 #[test]

@@ -30,16 +30,8 @@ fn a_message_is_stored_and_read_again_however_many_hosts_its_list_names() {
         let (mut bench, queue) = in_session();
         let holders = (1..=hosts).map(NodeId).collect();
         let (label, partition) = (bench.label(1), 0);
-        let (batch, accepted, labels) = (1, label.stamp, vec![label]);
-        bench.hear(Envelope::Copy {
-            batch,
-            queue,
-            partition,
-            accepted,
-            holders,
-            attempt: Attempt::First,
-            labels,
-        });
+        let labels = vec![label];
+        bench.hear(copy_of((queue, partition), holders, labels));
         let key = MessageKey { queue, partition, stamp: label.stamp };
         let record = MessageRecord::decode(&key, &bench.rows[&key.encode()]).unwrap();
         assert_eq!(record.holders.len(), usize::try_from(hosts).unwrap().min(255));
@@ -52,17 +44,9 @@ fn a_message_is_stored_and_read_again_however_many_hosts_its_list_names() {
 fn who_says_that_it_has_copies_before_they_were_read_is_given_copies_all_the_same() {
     let (mut bench, queue) = in_session();
     let label = bench.label(1);
-    let (batch, partition, accepted, holders) = (1, 0, label.stamp, vec![ME, PEER]);
+    let (partition, holders) = (0, vec![ME, PEER]);
     let labels = vec![label];
-    bench.hear(Envelope::Copy {
-        batch,
-        queue,
-        partition,
-        accepted,
-        holders,
-        attempt: Attempt::First,
-        labels,
-    });
+    bench.hear(copy_of((queue, partition), holders, labels));
     let envelope = Envelope::Inventory { call: 0, partitions: Vec::new(), last: true };
     let (now, mut effects) = (bench.now(), Effects::new());
     bench.node.handle(now, Event::Envelope { link: LINK, envelope }, &mut effects);

@@ -36,16 +36,7 @@ fn shared(first: NodeId) -> (Bench, QueueId) {
     };
     let partition = (0..16).find(precedes).expect("it is first somewhere");
     let labels = vec![bench.label(1), bench.label(2)];
-    let (batch, accepted) = (1, labels[0].stamp);
-    bench.peer_says(Envelope::Copy {
-        batch,
-        queue,
-        partition,
-        accepted,
-        holders,
-        attempt: Attempt::First,
-        labels,
-    });
+    bench.peer_says(copy_of((queue, partition), holders, labels));
     (bench, queue)
 }
 

@@ -25,17 +25,9 @@ impl Bench {
     /// A message comes to be held under this list.
     fn stores(&mut self, queue: QueueId, (number, holders): (u64, &[NodeId])) -> Vec<Effect> {
         let labels = vec![self.label(number)];
-        let (batch, partition, accepted) = (1, 0, labels[0].stamp);
+        let partition = 0;
         let holders = holders.to_vec();
-        let copy = Envelope::Copy {
-            batch,
-            queue,
-            partition,
-            accepted,
-            holders,
-            attempt: Attempt::First,
-            labels,
-        };
+        let copy = copy_of((queue, partition), holders, labels);
         self.is_told(1, copy)
     }
 
@@ -78,23 +70,15 @@ fn what_says_that_something_is_on_disk_names_a_number_that_is_written_before_it(
     bench.meets(1, (9, 7, 0));
     let before = bench.commits();
     let labels = vec![bench.label(1)];
-    let (batch, partition, accepted) = (1, 0, labels[0].stamp);
+    let partition = 0;
     let holders = vec![ME, PEER];
-    let envelope = Envelope::Copy {
-        batch,
-        queue,
-        partition,
-        accepted,
-        holders,
-        attempt: Attempt::First,
-        labels,
-    };
+    let envelope = copy_of((queue, partition), holders, labels);
     let mut effects = Effects::new();
     bench.node.handle(bench.now(), Event::Envelope { link: LINK, envelope }, &mut effects);
     let (commits, value) = (before + 1, record::encode(&(before + 1)));
     let effects = effects.as_slice();
     assert_eq!(effects[0], Effect::Write(Write::Put { key: commits_key(), value }));
-    assert_eq!(said(effects), [&Envelope::Held { batch, exceptions: Vec::new(), commits }]);
+    assert_eq!(said(effects), [&Envelope::Held { batch: 1, exceptions: Vec::new(), commits }]);
 }
 
 #[test]
