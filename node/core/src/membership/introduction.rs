@@ -70,6 +70,13 @@ impl Membership {
     /// Takes in what another node says of itself, if there is room for it.
     pub(super) fn keep_profile(&mut self, notice: Notice) {
         let has_room = self.profiles.len() < self.config.members_max;
+        // Another disk counts its runs anew: what the run in view says is not outdone by another.
+        let run = self.view.member(notice.node).map(|member| member.generation);
+        if let Some(run) = run.filter(|run| notice.edition.generation.same_run(*run))
+            && self.profiles.of(notice.node, run).is_none()
+        {
+            self.profiles.remove(notice.node);
+        }
         if notice.node != self.me().node && (has_room || self.profiles.knows(notice.node)) {
             self.profiles.keep(notice);
         }

@@ -36,8 +36,6 @@ impl Membership {
     /// A node was removed from the cluster: it stays in the view only while it is there.
     pub(crate) fn remove(&mut self, node: NodeId, out: &mut Vec<Output>) {
         self.removed.insert(node);
-        // Another disk counts its runs anew: what this one said of itself must not outdo it.
-        self.profiles.remove(node);
         self.settle(out);
     }
 
