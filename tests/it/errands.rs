@@ -5,34 +5,50 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use gaggle_support::TestCluster;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::EXECUTABLE;
-use crate::shell::{Shell, parse, texts};
+use crate::shell::{PATIENCE, Shell, parse, texts};
 
 /// A child that goes on until it is told to stop, and the lines that it prints.
 struct Follower {
     child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+    lines: mpsc::Receiver<String>,
 }
 
 impl Follower {
     fn start(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let printed = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (told, lines) = mpsc::channel();
+        thread::spawn(move || printed.map_while(Result::ok).try_for_each(|line| told.send(line)));
         Self { child, lines }
     }
 
     fn line(&mut self) -> String {
-        self.lines.next().expect("it goes on").unwrap()
+        self.lines.recv_timeout(PATIENCE).expect("it goes on")
     }
 
-    fn interrupt(mut self) -> Option<i32> {
+    fn interrupt(self) -> Option<i32> {
         kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
-        self.child.wait().unwrap().code()
+        self.end()
+    }
+
+    /// The exit code; its output ends with it.
+    fn end(mut self) -> Option<i32> {
+        match self.lines.recv_timeout(PATIENCE) {
+            Err(RecvTimeoutError::Disconnected) => self.child.wait().unwrap().code(),
+            Err(RecvTimeoutError::Timeout) => {
+                self.child.kill().unwrap();
+                panic!("it does not end");
+            }
+            Ok(line) => panic!("another line: {line}"),
+        }
     }
 }
 
@@ -123,7 +139,7 @@ fn who_follows_gets_what_comes(shell: &Shell) {
     let mut follower = Follower::start(&mut command);
     shell.succeed(&["send", "feed", "last"], b"");
     assert_eq!(follower.line(), "last");
-    assert_eq!(follower.child.wait().unwrap().code(), Some(0));
+    assert_eq!(follower.end(), Some(0));
 }
 
 /// As the head of each example says that it is run.

@@ -4,9 +4,13 @@
 //! What this file does not do: it shows nothing by itself; the tests of commands do.
 
 use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use gaggle_support::TestCluster;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -56,7 +60,7 @@ impl Shell {
         // A command that does not read closes its end, which is no failure of this test.
         let _ = pipe.write_all(stdin);
         drop(pipe);
-        child.wait_with_output().unwrap()
+        ended(child).unwrap_or_else(|| panic!("{arguments:?} does not end"))
     }
 
     pub(crate) fn succeed(&self, arguments: &[&str], stdin: &[u8]) -> String {
@@ -80,6 +84,17 @@ impl Shell {
     }
 }
 
+/// What a command printed until it ended; one that takes too long is killed.
+pub(crate) fn ended(child: Child) -> Option<Output> {
+    let pid = Pid::from_child(&child);
+    let (told, output) = mpsc::channel();
+    thread::spawn(move || told.send(child.wait_with_output().unwrap()));
+    output.recv_timeout(PATIENCE).ok().or_else(|| {
+        kill_process(pid, Signal::KILL).unwrap();
+        None
+    })
+}
+
 /// Stdout and stderr.
 pub(crate) fn texts(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -91,3 +106,6 @@ pub(crate) fn texts(output: &Output) -> (String, String) {
 pub(crate) fn parse(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
+
+/// No command and no line of one takes so long, on the slowest machine: what does hangs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);

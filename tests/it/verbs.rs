@@ -11,7 +11,7 @@ use gaggle_support::TestCluster;
 use serde_json::{Value, json};
 
 use crate::EXECUTABLE;
-use crate::shell::{Shell, parse, texts};
+use crate::shell::{Shell, ended, parse, texts};
 
 fn objects(text: &str) -> Vec<Value> {
     text.lines().map(parse).collect()
@@ -150,7 +150,7 @@ async fn lines_that_come_when_too_few_nodes_are_left_are_told_apart_from_those_b
     cluster.kill(2).await;
     lines.write_all(b"second\n").unwrap();
     drop(lines);
-    let output = sender.wait_with_output().unwrap();
+    let output = ended(sender).expect("it ends");
     let (out, err) = texts(&output);
     assert_eq!(output.status.code(), Some(5), "{out}{err}");
     let told = parse(&out);

@@ -5,9 +5,8 @@
 
 use std::path::PathBuf;
 
-use tokio::signal::unix::{SignalKind, signal};
-
 use super::failure::{Exit, Failure};
+use super::stop::Stop;
 use super::{local, output};
 use crate::cluster::Cluster;
 use crate::profile::{self, Profile, ProfileError};
@@ -36,7 +35,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
-    let mut stop = Stop::new()?;
+    let mut stop = Stop::listen()?;
     profile::path_of(&args.cluster).map_err(|error| no_profile(&error))?;
     let dir = match &args.dir {
         Some(dir) => dir.clone(),
@@ -130,34 +129,6 @@ async fn watch(cluster: &mut Cluster, stop: &mut Stop) {
                 let config = cluster.config_path(index);
                 eprintln!("start it again with: gaggle serve --config {}", config.display());
             }
-        }
-    }
-}
-
-/// Ctrl-C or SIGTERM.
-struct Stop {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-}
-
-impl Stop {
-    /// From now on these signals are asked for and end nothing by themselves.
-    fn new() -> Result<Self, Failure> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| {
-                Failure::new(Exit::Failed, "cannot wait for Ctrl-C", error, "check the system")
-            })
-        };
-        Ok(Self {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-        })
-    }
-
-    async fn asked(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
         }
     }
 }

@@ -27,6 +27,7 @@ mod send;
 mod serve;
 mod settle;
 mod status;
+mod stop;
 mod values;
 
 use std::future::Future;

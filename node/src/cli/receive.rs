@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::connect::ConnectArgs;
 use super::failure::{Exit, Failure};
+use super::stop::Stop;
 use super::{output, values};
 
 /// Receive messages and print their bodies.
@@ -90,22 +91,27 @@ impl Printed<'_> {
     }
 
     async fn follow(&mut self, queue: &Queue) -> Result<(), Failure> {
+        let mut stop = Stop::listen()?;
         let builder = queue.consumer().credit(self.left().min(CREDIT));
         let builder = match self.args.visibility {
             Some(visibility) => builder.visibility(visibility),
             None => builder,
         };
         let mut consumer = builder.open();
-        let ended = self.print_stream(&mut consumer).await;
+        let ended = self.print_stream(&mut consumer, &mut stop).await;
         consumer.close().await;
         ended
     }
 
-    async fn print_stream(&mut self, consumer: &mut Consumer) -> Result<(), Failure> {
+    async fn print_stream(
+        &mut self,
+        consumer: &mut Consumer,
+        stop: &mut Stop,
+    ) -> Result<(), Failure> {
         while self.left() > 0 {
             let next = tokio::select! {
                 next = consumer.next() => next,
-                _ = tokio::signal::ctrl_c() => return Ok(()),
+                () = stop.asked() => return Ok(()),
             };
             let Some(next) = next else { return Ok(()) };
             let mut deliveries = vec![next.map_err(|error| self.explain(&error))?];

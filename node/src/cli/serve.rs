@@ -10,10 +10,10 @@ use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
 use gaggle_core::OpenError;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 use super::failure::{Exit, Failure};
+use super::stop::Stop;
 use super::values;
 use crate::config::{ConfigError, ServeConfig, ServeOptions, Size, Span};
 use crate::driver::DriveError;
@@ -160,13 +160,7 @@ fn misconfigured(what: &str, error: &ConfigError) -> Failure {
 
 /// A future that ends when the node is to stop.
 fn stop_asked(until_stdin_closes: bool) -> Result<impl Future<Output = ()>, Failure> {
-    let listen = |kind| {
-        signal(kind).map_err(|error| {
-            Failure::new(Exit::Failed, "cannot wait for signals", error, "check the system")
-        })
-    };
-    let mut terminate = listen(SignalKind::terminate())?;
-    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut stop = Stop::listen()?;
     let closed = until_stdin_closes.then(stdin_closed);
     Ok(async move {
         let closed = async {
@@ -176,8 +170,7 @@ fn stop_asked(until_stdin_closes: bool) -> Result<impl Future<Output = ()>, Fail
             }
         };
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            () = stop.asked() => {}
             () = closed => {}
         }
     })
