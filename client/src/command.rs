@@ -8,7 +8,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gaggle_client_core::{Answer, Confirmed, Failure, Parcel, Settled, Subscription, Verb};
+use gaggle_client_core::{
+    Answer, Confirmed, Failure, Parcel, Settled, Subscription, Verb, key_hash,
+};
 use gaggle_wire::{QueueName, Receipt, Request};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
@@ -99,11 +101,13 @@ impl Handle {
         self.commands.send(command).is_ok()
     }
 
-    /// Packs a message and waits for room among the bytes under way.
+    /// Packs a message and waits for room among the bytes under way. Without a key it goes where
+    /// this hash of its producer says.
     pub(crate) async fn post(
         &self,
         queue: &Arc<QueueName>,
         outgoing: &Outgoing,
+        producer: Option<u64>,
         window: Option<OwnedSemaphorePermit>,
     ) -> Result<(Posted, Waiting), SendError> {
         let (label, content) = outgoing.pack()?;
@@ -115,7 +119,7 @@ impl Handle {
         let parcel = Parcel {
             ticket: 0,
             queue: Arc::clone(queue),
-            key: outgoing.ordering_key().map(|key| gaggle_client_core::key_hash(key)),
+            key: outgoing.ordering_key().map(|key| key_hash(key)).or(producer),
             label,
             content,
             within: outgoing.time_limit().unwrap_or(self.shared.send_within),

@@ -146,7 +146,7 @@ pub use gaggle_wire::{
 pub use lease::Lease;
 pub use options::ConnectOptions;
 pub use outgoing::Outgoing;
-pub use producer::{Producer, Sending};
+pub use producer::{Producer, Sending, Spread};
 pub use queue::{Queue, SendCall};
 
 #[cfg(test)]

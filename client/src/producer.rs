@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::hash::{BuildHasher, RandomState};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,17 +19,49 @@ use crate::command::{Command, Handle, Posted, Waiting};
 use crate::error::SendError;
 use crate::outgoing::Outgoing;
 
-/// Sends to one queue, many at a time. Clones share the bound.
+/// Sends to one queue, many at a time. Clones share the bound, and are one producer.
 #[derive(Clone)]
 pub struct Producer {
     queue: Arc<QueueName>,
     handle: Handle,
     window: Arc<Semaphore>,
+    /// What the partition of a message without key follows, if not the batch.
+    hash: Option<u64>,
+}
+
+/// Which partitions the messages of a producer go to, but for those with an ordering key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spread {
+    /// Each batch to the next partition: even, and in no order. The default.
+    #[default]
+    Batch,
+    /// All to one partition, in the order in which they are sent. Two producers may share one.
+    Producer,
 }
 
 impl Producer {
     pub(crate) fn new(queue: Arc<QueueName>, handle: Handle) -> Self {
-        Self { queue, handle, window: Arc::new(Semaphore::new(UNDER_WAY_MAX)) }
+        Self { queue, handle, window: Arc::new(Semaphore::new(UNDER_WAY_MAX)), hash: None }
+    }
+
+    /// Spreads the messages over the partitions of the queue in this way.
+    ///
+    /// ```no_run
+    /// # async fn tour(orders: gaggle_client::Queue) -> Result<(), Box<dyn std::error::Error>> {
+    /// use gaggle_client::Spread;
+    ///
+    /// let producer = orders.producer().spread(Spread::Producer);
+    /// producer.send_all(["opened", "paid", "shipped"]).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn spread(mut self, spread: Spread) -> Self {
+        self.hash = match spread {
+            Spread::Batch => None,
+            Spread::Producer => Some(RandomState::new().hash_one(self.handle.name())),
+        };
+        self
     }
 
     /// How many messages may be under way at once; 1,024 unless it is set.
@@ -90,7 +123,7 @@ impl Producer {
     async fn admit(&self, outgoing: &Outgoing) -> Result<(Posted, Waiting), SendError> {
         let window = Arc::clone(&self.window).acquire_owned().await;
         let window = window.map_err(|_| SendError::Closed)?;
-        self.handle.post(&self.queue, outgoing, Some(window)).await
+        self.handle.post(&self.queue, outgoing, self.hash, Some(window)).await
     }
 }
 

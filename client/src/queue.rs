@@ -152,7 +152,7 @@ impl SendCall {
 
     async fn run(self) -> Result<Confirmed, SendError> {
         let Queue { name, handle } = self.queue;
-        let (posted, waiting) = handle.post(&name, &self.outgoing, None).await?;
+        let (posted, waiting) = handle.post(&name, &self.outgoing, None, None).await?;
         handle.tell(Command::Send(vec![posted]));
         Ok(waiting.await.map_err(|_| SendError::Closed)??)
     }

@@ -20,6 +20,7 @@ use serde::{Deserialize, Deserializer, de};
 use thiserror::Error;
 
 use crate::cert::NodePaths;
+use crate::store::Phases;
 
 /// Why a node cannot be configured so. Nothing was started.
 #[derive(Debug, Error)]
@@ -83,6 +84,9 @@ pub struct ServeOptions {
     pub key: Option<PathBuf>,
     /// Bytes of pages that the store keeps in memory.
     pub store_cache: Option<Size>,
+    /// Whether each commit is made in two phases: twice the fsyncs, and no checksum that whoever
+    /// chooses the bodies could forge decides whether a commit was whole.
+    pub two_phase_commit: Option<bool>,
     /// Bytes of message contents that are kept in memory.
     pub body_cache: Option<Size>,
     /// Bytes of sends that may be under way at once.
@@ -118,6 +122,8 @@ pub struct ServeConfig {
     pub certificates: NodePaths,
     /// What a new queue has when nothing is said.
     pub queue_defaults: Settings,
+    /// See [`ServeOptions::two_phase_commit`].
+    pub phases: Phases,
     /// What may be used up.
     pub limits: ServeLimits,
     /// What the core is told to do otherwise than by default.
@@ -194,6 +200,7 @@ impl ServeOptions {
             certificate: self.certificate.or(other.certificate),
             key: self.key.or(other.key),
             store_cache: self.store_cache.or(other.store_cache),
+            two_phase_commit: self.two_phase_commit.or(other.two_phase_commit),
             body_cache: self.body_cache.or(other.body_cache),
             sends_max: self.sends_max.or(other.sends_max),
             clients_max: self.clients_max.or(other.clients_max),
@@ -238,6 +245,7 @@ impl ServeOptions {
                 key: self.key.ok_or(ConfigError::Missing("key"))?,
             },
             queue_defaults: if standalone { Settings::standalone() } else { Settings::default() },
+            phases: if self.two_phase_commit == Some(true) { Phases::Two } else { Phases::One },
             limits,
             times: ServeTimes {
                 suspicion: time(self.suspicion, "suspicion")?,

@@ -48,7 +48,7 @@ pub fn restore(config: &ServeConfig) -> Result<NodeId, RestoreError> {
 }
 
 fn renew(node: NodeId, config: &ServeConfig) -> Result<(), DriveError> {
-    let options = StoreOptions { cache_bytes: config.limits.store_cache };
+    let options = StoreOptions { cache_bytes: config.limits.store_cache, phases: config.phases };
     let store = supervised(|| Store::open(&config.data, &options))?;
     let seed = entropy::number()?;
     let core = Config { seed, ..Config::new(node, config.listen, config.listen) };

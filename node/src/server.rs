@@ -79,7 +79,8 @@ impl Server {
     /// # Errors
     /// See [`ServeError`].
     pub async fn start(config: ServeConfig) -> Result<Self, ServeError> {
-        let options = StoreOptions { cache_bytes: config.limits.store_cache };
+        let options =
+            StoreOptions { cache_bytes: config.limits.store_cache, phases: config.phases };
         let store = StoreSource::in_dir(&config.data, options);
         Self::start_on(config, store).await
     }

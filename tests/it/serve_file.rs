@@ -17,6 +17,7 @@ client_ca = "b"
 certificate = "c"
 key = "d"
 store_cache = "128MiB"
+two_phase_commit = true
 body_cache = "1GiB"
 sends_max = "1MiB"
 clients_max = 5

@@ -92,7 +92,7 @@ impl FaultyDisk {
     /// # Errors
     /// See [`StoreError`].
     pub fn open(&self) -> Result<Store, StoreError> {
-        Store::open_backend(self.backend(), &StoreOptions { cache_bytes: CACHE })
+        Store::open_backend(self.backend(), &StoreOptions::cached(CACHE))
     }
 
     /// A source of stores for a node. Each opening finds what is durable: a node that opens its

@@ -19,7 +19,8 @@ pub struct Parcel {
     pub ticket: u64,
     /// Where it goes.
     pub queue: Arc<QueueName>,
-    /// The hash of its ordering key, see [`key_hash`](crate::key_hash).
+    /// What its partition follows: the hash of its ordering key, see
+    /// [`key_hash`](crate::key_hash), or one that its producer keeps. None: any partition.
     pub key: Option<u64>,
     /// All but number and stamp, which are given in here.
     pub label: Label,

@@ -1,11 +1,12 @@
 //! Sends, and what may happen to them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gaggle_wire::{Attempt, Outcome, Refusal};
 
 use super::fake::{Cluster, connect};
-use crate::{Client, ConnectError, SendError};
+use crate::{Client, ConnectError, SendError, Spread};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_is_sent_received_and_deleted() {
@@ -38,6 +39,31 @@ async fn a_thousand_sends_are_numbered_densely_in_few_frames() {
     assert_eq!(state.stored.len(), 1000);
     assert!(state.sends().len() < 200, "{} frames", state.sends().len());
     assert!(state.sends().iter().all(|(_, attempt, _)| *attempt == Attempt::First));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_producer_that_spreads_as_one_stays_in_one_partition_and_in_order() {
+    let cluster = Cluster::start(3);
+    let client = connect(&cluster).await;
+    let queue = client.queue("orders").unwrap();
+    let mut partitions = BTreeSet::new();
+    for _ in 0..20 {
+        let producer = queue.producer().spread(Spread::Producer);
+        let before: BTreeSet<_> = cluster.state().stored.iter().copied().collect();
+        for _ in 0..5 {
+            let results = producer.send_all(["opened", "paid", "shipped"]).await;
+            let numbers: Vec<u64> = results.iter().map(|r| r.as_ref().unwrap().id.number).collect();
+            assert!(numbers.is_sorted(), "{numbers:?}");
+        }
+        let state = cluster.state();
+        let used: BTreeSet<u16> = state.stored.difference(&before).map(|(at, _)| *at).collect();
+        assert_eq!(used.len(), 1, "{used:?}");
+        partitions.extend(used);
+    }
+    assert!(partitions.len() > 2, "producers share {partitions:?} out of eight");
+    queue.producer().send_all(["a"; 3000]).await;
+    let batches: BTreeSet<u16> = cluster.state().stored.iter().map(|(at, _)| *at).collect();
+    assert_eq!(batches.len(), 8, "batches go round");
 }
 
 #[tokio::test(flavor = "multi_thread")]

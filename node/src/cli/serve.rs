@@ -63,6 +63,11 @@ pub(crate) struct Args {
     /// Its key
     #[arg(long, value_name = "FILE", env = "GAGGLE_KEY")]
     key: Option<PathBuf>,
+    /// Make each commit in two phases; slower, and safe from bodies that forge checksums
+    #[arg(long, value_name = "BOOL", env = "GAGGLE_TWO_PHASE_COMMIT")]
+    #[arg(value_parser = BoolishValueParser::new())]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    two_phase_commit: Option<bool>,
     #[command(flatten)]
     limits: Limits,
     /// Stop when stdin closes: for whoever starts nodes and must leave none behind
@@ -130,6 +135,7 @@ impl Args {
             certificate: self.certificate,
             key: self.key,
             store_cache: self.limits.store_cache,
+            two_phase_commit: self.two_phase_commit,
             body_cache: self.limits.body_cache,
             sends_max: self.limits.sends_max,
             clients_max: self.limits.clients_max,

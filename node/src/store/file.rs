@@ -41,7 +41,7 @@ impl Store {
             Some(_) => {}
             None => write_durably(dir, SENTINEL, format!("{id:032x}\n").as_bytes())?,
         }
-        Ok(Self { database, path: Some(path), id })
+        Ok(Self { database, phases: options.phases, path: Some(path), id })
     }
 
     /// Whether there is a store in this directory.

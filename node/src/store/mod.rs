@@ -98,6 +98,26 @@ impl StoreError {
 pub struct StoreOptions {
     /// Bytes of pages that redb keeps in memory.
     pub cache_bytes: usize,
+    /// How a commit is made durable.
+    pub phases: Phases,
+}
+
+impl StoreOptions {
+    /// With so much memory for pages, and commits of one phase.
+    #[must_use]
+    pub const fn cached(cache_bytes: usize) -> Self {
+        Self { cache_bytes, phases: Phases::One }
+    }
+}
+
+/// How a commit is made durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phases {
+    /// With one fsync. After a crash checksums (XXH3) tell whether the last commit is whole: who
+    /// chooses what is stored, and when the machine crashes, might forge them.
+    One,
+    /// With two: pages first, then the word that they count. No checksum decides.
+    Two,
 }
 
 /// One change with the content that it takes.
@@ -136,6 +156,7 @@ pub(crate) struct Page {
 /// An open store.
 pub struct Store {
     database: Database,
+    phases: Phases,
     path: Option<PathBuf>,
     id: u128,
 }
@@ -154,7 +175,7 @@ impl Store {
             Some(id) => id,
             None => make_id(&database)?,
         };
-        Ok(Self { database, path: None, id })
+        Ok(Self { database, phases: options.phases, path: None, id })
     }
 
     /// Which store this is.
@@ -170,6 +191,7 @@ impl Store {
     pub fn commit(&self, changes: &[Change]) -> Result<(), StoreError> {
         let mut transaction = self.database.begin_write().map_err(redb::Error::from)?;
         transaction.set_durability(Durability::Immediate).map_err(redb::Error::from)?;
+        transaction.set_two_phase_commit(self.phases == Phases::Two);
         {
             let mut table = transaction.open_table(ROWS).map_err(redb::Error::from)?;
             for change in changes {

@@ -1,7 +1,9 @@
 //! The store on a file and on a backend in memory, whole and damaged.
 
 use std::fs;
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use gaggle_core::event::LoadId;
@@ -12,7 +14,7 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use super::*;
 
-const OPTIONS: StoreOptions = StoreOptions { cache_bytes: 1024 * 1024 };
+const OPTIONS: StoreOptions = StoreOptions::cached(1024 * 1024);
 
 fn queue(time: u64) -> QueueId {
     QueueId(Stamp { time, count: 0, process: ProcessId(1) })
@@ -34,6 +36,45 @@ fn put(key: Key, value: &[u8]) -> Change {
 
 fn in_memory() -> Store {
     Store::open_backend(InMemoryBackend::new(), &OPTIONS).unwrap()
+}
+
+/// A disk that counts how often it was told to sync.
+#[derive(Debug)]
+struct Counted(InMemoryBackend, Arc<AtomicU32>);
+
+impl StorageBackend for Counted {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.write(offset, data)
+    }
+}
+
+#[test]
+fn a_commit_of_two_phases_syncs_twice_and_one_of_one_phase_once() {
+    for (phases, wanted) in [(Phases::One, 1), (Phases::Two, 2)] {
+        let syncs = Arc::new(AtomicU32::new(0));
+        let disk = Counted(InMemoryBackend::new(), Arc::clone(&syncs));
+        let store = Store::open_backend(disk, &StoreOptions { phases, ..OPTIONS }).unwrap();
+        let before = syncs.load(Ordering::Relaxed);
+        store.commit(&[message(1, "body").3]).unwrap();
+        assert_eq!(syncs.load(Ordering::Relaxed) - before, wanted, "{phases:?}");
+    }
 }
 
 fn scan(store: &Store, from: &[u8], to: &[u8], limit: usize) -> (Vec<Row>, ScanEnd) {

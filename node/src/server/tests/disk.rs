@@ -56,7 +56,7 @@ impl Disk {
 
     fn source(&self) -> StoreSource {
         let disk = self.clone();
-        let options = StoreOptions { cache_bytes: 1024 * 1024 };
+        let options = StoreOptions::cached(1024 * 1024);
         StoreSource::new(move || {
             {
                 // As after a crash: what was not synced is gone.

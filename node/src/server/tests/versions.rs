@@ -101,7 +101,7 @@ async fn a_client_of_another_version_is_told_the_version_whatever_else_it_says()
 
 /// All rows of a store: the file itself has notes of its own on who opened it.
 fn rows(dir: &Path) -> Vec<Row> {
-    let store = Store::open(dir, &StoreOptions { cache_bytes: 1024 * 1024 }).unwrap();
+    let store = Store::open(dir, &StoreOptions::cached(1024 * 1024)).unwrap();
     let rows = store.read_all(|rows| rows.collect()).unwrap();
     store.close().unwrap();
     rows
@@ -109,7 +109,7 @@ fn rows(dir: &Path) -> Vec<Row> {
 
 /// Has the row of the boot counter in another version, or in this one again.
 fn rewrite(dir: &Path, version: u8) {
-    let store = Store::open(dir, &StoreOptions { cache_bytes: 1024 * 1024 }).unwrap();
+    let store = Store::open(dir, &StoreOptions::cached(1024 * 1024)).unwrap();
     let key = Key::Meta(meta::BOOT).encode();
     let row = store.read_all(|mut rows| Iterator::find(&mut rows, |row| row.key == key)).unwrap();
     let mut value = row.expect("a node writes it as it starts").value;
