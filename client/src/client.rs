@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use gaggle_client_core::{Answer, Failure, Verb};
 use gaggle_wire::{
-    ChangeMode, Loss, NodeId, QueueDescription, QueueName, QueueNameError, Receipt, Request,
-    Response, Settings, SettingsChange, Status,
+    ChangeMode, Loss, NodeId, QueueDescription, QueueName, QueueNameError, QueueStatus, Receipt,
+    Request, Response, Settings, SettingsChange, Status,
 };
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
@@ -165,12 +165,41 @@ impl Client {
         Ok(())
     }
 
-    /// How the cluster is, as one node sees it.
+    /// How the cluster is, as one node sees it, and all its queues.
     ///
     /// # Errors
     /// See [`QueueError`].
     pub async fn status(&self) -> Result<Status, QueueError> {
-        match self.handle.ask(Request::Status).await?.response {
+        let mut queues: Vec<QueueStatus> = Vec::new();
+        loop {
+            let after = queues.last().map(|queue| queue.name.clone());
+            let page = self.status_page("", after).await?;
+            let ended = !page.more || page.queues.is_empty();
+            queues.extend(page.queues);
+            if ended {
+                return Ok(Status { queues, more: false, ..page });
+            }
+        }
+    }
+
+    /// How it is with one queue, as one node sees it; `None` if that knows no such queue.
+    ///
+    /// # Errors
+    /// See [`QueueError`].
+    pub async fn queue_status(&self, name: &str) -> Result<Option<QueueStatus>, QueueError> {
+        let name = QueueName::parse(name)?;
+        // The first name that starts with this one is this one.
+        let page = self.status_page(name.as_str(), None).await?;
+        Ok(page.queues.into_iter().next().filter(|queue| queue.name == name))
+    }
+
+    async fn status_page(
+        &self,
+        prefix: &str,
+        after: Option<QueueName>,
+    ) -> Result<Status, QueueError> {
+        let request = Request::Status { prefix: prefix.to_owned(), after };
+        match self.handle.ask(request).await?.response {
             Response::Status(status) => Ok(*status),
             _ => Err(misfit()),
         }

@@ -238,7 +238,7 @@ impl World {
 
     /// What the nodes count: for whoever has to understand a failure.
     pub(crate) fn counters(&mut self) -> String {
-        let Response::Status(status) = self.call(0, Request::Status) else { return String::new() };
+        let Response::Status(status) = self.call(0, figures()) else { return String::new() };
         let each = status.members.iter().filter_map(|member| {
             let report = member.report.as_ref()?;
             Some(format!("{} {:?}", member.node, report.counters))
@@ -249,7 +249,7 @@ impl World {
     /// The sum of a counter over all nodes that the first one which is up can ask.
     pub fn counted(&mut self, counter: &str) -> u64 {
         let Some(at) = (0..self.processes.len()).find(|at| self.is_up(*at)) else { return 0 };
-        let Response::Status(status) = self.call(at, Request::Status) else { return 0 };
+        let Response::Status(status) = self.call(at, figures()) else { return 0 };
         let reports = status.members.iter().filter_map(|member| member.report.as_ref());
         let counters = reports.flat_map(|report| &report.counters);
         counters.filter(|(name, _)| name == counter).map(|(_, count)| count).sum()
@@ -280,6 +280,11 @@ impl World {
             |key: &Key| matches!(key, Key::Meta(_) | Key::Queue(_) | Key::Member(_) | Key::Disk(_));
         keys.filter(move |key| !kept(key) && !matches!(key, Key::Removal(..)))
     }
+}
+
+/// Asks for what the nodes count; the figures of queues are of no interest.
+fn figures() -> Request {
+    Request::Status { prefix: String::new(), after: None }
 }
 
 /// How long it takes to start a process that was stopped.

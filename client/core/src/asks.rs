@@ -262,7 +262,7 @@ fn fits(request: &Request, response: &Response) -> bool {
         Request::Receive { .. } | Request::Peek { .. } => {
             matches!(response, Response::Deliveries { .. })
         }
-        Request::Status => matches!(response, Response::Status(_)),
+        Request::Status { .. } => matches!(response, Response::Status(_)),
         _ => false,
     }
 }

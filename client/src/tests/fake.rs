@@ -12,8 +12,8 @@ use bytes::Bytes;
 use gaggle_wire::frame::{FRAME_LENGTH_MAX, Splitter, encode};
 use gaggle_wire::{
     Attempt, ClusterMember, DeleteResult, DeliveryLabel, Label, MessageId, NodeId, ProcessId,
-    QueueDescription, QueueId, QueueName, Receipt, Refusal, Request, RequestFrame, Response,
-    ResponseFrame, SentBatch, Settings, Stamp, Standing, Welcome,
+    QueueCounts, QueueDescription, QueueId, QueueName, QueueStatus, Receipt, Refusal, Request,
+    RequestFrame, Response, ResponseFrame, SentBatch, Settings, Stamp, Standing, Status, Welcome,
 };
 use quinn::{Connection, ConnectionError, Endpoint, RecvStream, SendStream};
 use tokio::sync::{Notify, mpsc};
@@ -408,9 +408,26 @@ fn consume(place: Place, request: RequestFrame, state: &mut State, out: &Out) {
         Request::ListQueues { .. } => {
             say(Response::Queues { queues: Vec::new(), more: false });
         }
+        Request::Status { prefix, after } => {
+            let ready = STATUS_QUEUES.into_iter().filter(|name| name.starts_with(&prefix));
+            let from = after.as_ref().map_or("", QueueName::as_str);
+            let mut queues: Vec<_> = ready.filter(|name| *name > from).map(figures).collect();
+            let more = queues.len() > 2;
+            queues.truncate(2);
+            let status = Status { node: NodeId(place.node), members: Vec::new(), queues, more };
+            say(Response::Status(Box::new(status)));
+        }
         _ => say(Response::Done),
     }
 }
+
+fn figures(name: &str) -> QueueStatus {
+    let (name, total) = (QueueName::parse(name).unwrap(), QueueCounts::default());
+    QueueStatus { name, id: QUEUE, nodes: Vec::new(), total }
+}
+
+/// The queues in a status, two in each page.
+pub(super) const STATUS_QUEUES: [&str; 5] = ["a", "b", "ba", "c", "d"];
 
 fn describe(name: QueueName) -> QueueDescription {
     QueueDescription { id: QUEUE, name, settings: Settings::default() }

@@ -6,3 +6,4 @@ mod fake;
 mod leaving;
 mod sending;
 mod silence;
+mod status;

@@ -58,7 +58,7 @@ fn requests() -> Vec<Request> {
         Request::Delete { receipts: receipts.clone() },
         Request::Extend { receipts: receipts.clone(), visibility_ms: 30_000 },
         Request::Release { receipts, delay_ms: 100 },
-        Request::Status,
+        Request::Status { prefix: "o".to_owned(), after: Some(name()) },
         Request::RemoveNode { node: NodeId(3), loss: Loss::Accepted },
         Request::KeepNode { node: NodeId(3) },
     ]
@@ -140,6 +140,7 @@ fn responses() -> Vec<Response> {
             node: NodeId(1),
             members: vec![member_status],
             queues: vec![queue_status],
+            more: true,
         })),
         Response::Leaving { left: Some(300) },
     ]

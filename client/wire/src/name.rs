@@ -7,6 +7,7 @@
 //! What this file does not do: it does not say where things are (a node's addresses are in the
 //! hello), nor which queue a name stands for (that is the table's affair).
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -119,6 +120,13 @@ impl QueueName {
 impl fmt::Display for QueueName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// Names are ordered as their text is.
+impl Borrow<str> for QueueName {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 

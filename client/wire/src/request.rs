@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Label, NodeId, ProcessId, QueueId, QueueName, Receipt, SettingsChange};
 
 /// The version of the client protocol that this crate speaks.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// A frame from a client: a numbered request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,7 +153,12 @@ pub enum Request {
         delay_ms: u64,
     },
     /// Asks how the cluster is.
-    Status,
+    Status {
+        /// What the names of the queues start with of which it is told.
+        prefix: String,
+        /// Only names after this one, for the next page.
+        after: Option<QueueName>,
+    },
     /// Removes a node from the cluster for good: at first it leaves, which this begins; once
     /// nothing depends on it any more, it is removed. Repeated until it is answered by `Done`.
     RemoveNode {

@@ -180,8 +180,10 @@ pub struct Status {
     pub node: NodeId,
     /// All members; those that did not answer in time have no report.
     pub members: Vec<MemberStatus>,
-    /// All queues, by name.
+    /// The queues that were asked for, by name.
     pub queues: Vec<QueueStatus>,
+    /// Whether there are more after these.
+    pub more: bool,
 }
 
 /// One node in the status.

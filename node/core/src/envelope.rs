@@ -300,10 +300,12 @@ pub enum Envelope {
         /// The messages.
         deliveries: Vec<DeliveryLabel>,
     },
-    /// How is it with you?
+    /// How is it with you, and with these queues?
     AskStatus {
         /// To pair the answer.
         call: u64,
+        /// Which ones.
+        queues: Vec<QueueId>,
     },
     /// That is how it is.
     StatusTold {
@@ -311,7 +313,8 @@ pub enum Envelope {
         call: u64,
         /// Of the node.
         report: Box<NodeReport>,
-        /// Of the queues it holds anything of: its copies, and what is in its custody.
+        /// Of those of the queues that it holds anything of: its copies, and what is in its
+        /// custody.
         queues: Vec<(QueueId, QueueCounts, QueueCounts)>,
     },
     /// What time the sender believes it is: how far clocks are apart.

@@ -76,7 +76,7 @@ use commits::Commits;
 use inventory::Question;
 use loading::{Loaded, Loads};
 use peeking::Peek;
-use status::Told;
+use status::{AskedStatus, Told};
 
 /// A node of the cluster.
 pub struct Node {
@@ -155,8 +155,8 @@ type News = BTreeMap<(QueueId, u16, ProcessId), Ranges>;
 struct Desk {
     told: BTreeMap<NodeId, Told>,
     peeks: Vec<(Mono, Peek)>,
-    /// Who asked for the status while the oldest messages are being read, and by which call.
-    status_asked: Vec<(NodeId, u64)>,
+    /// Who asked for the status while the oldest messages are being read.
+    status_asked: Vec<AskedStatus>,
     /// Such reads that are under way.
     oldest_reads: u64,
     calls: Calls<Question>,

@@ -277,8 +277,9 @@ async fn describe_with_figures(
     let what = || target.cannot("describe");
     let described = client.describe_queue(target.name.as_str()).await;
     let queue = described.map_err(|error| Failure::of(what(), &error))?;
-    let status = client.status().await.map_err(|error| Failure::of(what(), &error))?;
-    let figures = status.queues.into_iter().find(|figures| figures.id == queue.id);
+    let figures = client.queue_status(target.name.as_str()).await;
+    let figures = figures.map_err(|error| Failure::of(what(), &error))?;
+    let figures = figures.filter(|figures| figures.id == queue.id);
     Ok((queue, figures))
 }
 

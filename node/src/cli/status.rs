@@ -300,7 +300,7 @@ mod tests {
             }),
         };
         let members = reports.iter().map(member).collect();
-        Status { node: NodeId(1), members, queues: Vec::new() }
+        Status { node: NodeId(1), members, queues: Vec::new(), more: false }
     }
 
     #[test]

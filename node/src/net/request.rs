@@ -54,7 +54,7 @@ fn check(request: &Request, contents: &[Bytes]) -> Result<(), Refusal> {
         | Request::StopConsume { .. }
         | Request::RemoveNode { .. }
         | Request::KeepNode { .. }
-        | Request::Status => Ok(()),
+        | Request::Status { .. } => Ok(()),
     }
 }
 
@@ -170,10 +170,11 @@ mod tests {
     #[test]
     fn what_is_no_request_ends_the_connection() {
         let hello = Request::Hello { version: 1, process: ProcessId(1) };
+        let status = Request::Status { prefix: String::new(), after: None };
         assert_eq!(parsed(1, hello, &[]).unwrap_err(), Close::BadFrame);
-        assert_eq!(parsed(0, Request::Status, &[]).unwrap_err(), Close::BadFrame);
+        assert_eq!(parsed(0, status.clone(), &[]).unwrap_err(), Close::BadFrame);
         let stray = [Bytes::from_static(b"x")];
-        assert_eq!(parsed(1, Request::Status, &stray).unwrap_err(), Close::BadFrame);
+        assert_eq!(parsed(1, status, &stray).unwrap_err(), Close::BadFrame);
         let (send, contents) = send(&[1]);
         assert_eq!(parsed(1, send, &contents[1..]).unwrap_err(), Close::BadFrame);
     }

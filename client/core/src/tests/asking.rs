@@ -18,6 +18,11 @@ fn orders() -> QueueName {
     QueueName::parse("orders").unwrap()
 }
 
+/// Asks how everything is.
+fn status() -> Request {
+    Request::Status { prefix: String::new(), after: None }
+}
+
 #[test]
 fn a_question_is_answered() {
     let mut f = Fixture::connected(1);
@@ -36,9 +41,9 @@ fn a_question_whose_node_is_lost_is_asked_elsewhere() {
 #[test]
 fn a_question_that_is_not_answered_is_asked_elsewhere() {
     let mut f = Fixture::connected(2);
-    let (link, ..) = ask(&mut f, Request::Status);
+    let (link, ..) = ask(&mut f, status());
     let (other, _, body, _) = only(f.wake(s(2)));
-    assert_eq!(body, Request::Status);
+    assert_eq!(body, status());
     assert_ne!(other, link);
 }
 
@@ -92,16 +97,16 @@ fn what_a_node_delivers_after_another_was_asked_instead_goes_back() {
 #[test]
 fn an_answer_that_does_not_fit_is_none() {
     let mut f = Fixture::connected(1);
-    let (link, request, ..) = ask(&mut f, Request::Status);
+    let (link, request, ..) = ask(&mut f, status());
     assert_eq!(f.answer(link, request, Response::Done), []);
-    assert_eq!(only(f.wake(ms(60))).2, Request::Status);
+    assert_eq!(only(f.wake(ms(60))).2, status());
 }
 
 #[test]
 fn a_question_that_no_node_can_be_asked_times_out() {
     let mut f = Fixture::connected(1);
     f.handle(Event::Lost { link: 1 });
-    let question = Ask { ticket: 1, request: Request::Status, within: ms(10) };
+    let question = Ask { ticket: 1, request: status(), within: ms(10) };
     assert_eq!(f.handle(Event::Ask(question)), []);
     assert_eq!(f.pass(ms(10)), [answered(Err(Failure::TimedOut))]);
 }

@@ -148,7 +148,7 @@ fn about_deliveries() -> Vec<Envelope> {
         Envelope::Changed { call, results: vec![Ok(5), Err(Refusal::StaleReceipt)] },
         Envelope::AskPeek { call, queue, max: 10 },
         Envelope::Peeked { call, deliveries: deliveries() },
-        Envelope::AskStatus { call },
+        Envelope::AskStatus { call, queues: vec![QUEUE] },
         Envelope::StatusTold {
             call,
             report: Box::new(report),

@@ -16,6 +16,7 @@ use super::peeking::first_ones;
 use super::refilling::nothing;
 use super::removing::Dependence;
 use super::sending::NewSend;
+use super::status::Page;
 use crate::calls::{Call, Parked, TableChange};
 use crate::custody::burial::{Numbers, merge_numbers};
 use crate::effect::Effects;
@@ -47,7 +48,7 @@ pub(super) enum Question {
     /// What is ready elsewhere?
     Peek { reply: Reply, max: u32, found: Vec<DeliveryLabel> },
     /// How are the others?
-    Status { reply: Reply },
+    Status { reply: Reply, page: Page },
     /// What depends on a node that is to be removed?
     Dependence(Dependence),
 }
@@ -372,8 +373,8 @@ impl Node {
             Question::Dependence(dependence) => {
                 self.dependence_told(now, (dependence, call.answered.len()), effects);
             }
-            Question::Status { reply } => {
-                let status = self.status(now, &call.answered);
+            Question::Status { reply, page } => {
+                let status = self.status(now, page, &call.answered);
                 effects.answer(reply, Response::Status(Box::new(status)));
             }
         }

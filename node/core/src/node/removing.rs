@@ -135,7 +135,7 @@ impl Node {
         }
         let stay = |other: &NodeId| *other != node && self.stage(*other) == Stage::Stays;
         let staying = self.members().filter(|(other, _)| stay(other)).count();
-        let queues = self.table.page(None).map(|entry| entry.settings().confirms);
+        let queues = self.table.page("", None).map(|entry| entry.settings().confirms);
         let wanted = if loss == Loss::Accepted { 1 } else { queues.max().unwrap_or(1) };
         if staying < usize::from(wanted) {
             let reachable = u8::try_from(staying).unwrap_or(u8::MAX);

@@ -12,7 +12,7 @@ use super::inventory::Question;
 use super::making_up::MAKE_UP;
 use super::peeking::Peek;
 use super::sending::NewSend;
-use super::status::Told;
+use super::status::AskedStatus;
 use crate::calls::Parked;
 use crate::effect::Effects;
 use crate::envelope::{Envelope, LeaseChange, Wanted};
@@ -108,7 +108,9 @@ impl Node {
                 let why = "a request names at most 1,000 receipts".to_owned();
                 effects.answer(reply, Response::Refused(Refusal::BadRequest { why }));
             }
-            Request::Status => self.status_requested(now, reply, effects),
+            Request::Status { prefix, after } => {
+                self.status_requested(now, reply, (&prefix, after.as_ref()), effects);
+            }
         }
     }
 
@@ -349,7 +351,9 @@ impl Node {
             Envelope::Peeked { call, deliveries } => {
                 self.peeked(now, peer, (call, deliveries), effects);
             }
-            Envelope::AskStatus { call } => self.status_asked(now, (peer, call), effects),
+            Envelope::AskStatus { call, queues } => {
+                self.status_asked(now, AskedStatus { asker: peer, call, queues }, effects);
+            }
             Envelope::AskDependence { call, node } => {
                 self.dependence_asked(peer, (call, node), effects);
             }
@@ -362,8 +366,7 @@ impl Node {
                 self.call_over(now, call, effects);
             }
             Envelope::StatusTold { call, report, queues } => {
-                let told = Told { report: *report, queues, at: now.mono };
-                self.status_told(peer, call, told);
+                self.status_told(now, (peer, call), *report, queues);
                 self.call_over(now, call, effects);
             }
             Envelope::Clock { wall, correction, .. } => {

@@ -1,14 +1,15 @@
 //! How it is with the node and the cluster, for those who ask.
 //!
-//! The others are asked when somebody asks. Of one that does not answer, what it last told this
-//! node stays, with its age; it does not count in the totals, for its queues are served by
-//! others now.
+//! The others are asked when somebody asks, about the queues of one page. Of one that does not
+//! answer, what it last told this node stays, with its age; it does not count in the totals, for
+//! its queues are served by others now.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gaggle_wire::{
-    MemberStatus, NodeId, NodeReport, QueueCounts, QueueId, QueueStatus, Standing, Status,
+    MemberStatus, NodeId, NodeReport, QueueCounts, QueueId, QueueName, QueueStatus, Standing,
+    Status,
 };
 
 use super::Node;
@@ -24,50 +25,101 @@ use crate::queue::First;
 use crate::session::PartitionId;
 use crate::timer::Timer;
 
-/// What a node told of itself and of its queues: its copies, and what is in its custody.
+/// What a node told of itself and of the queues that it was asked about.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
-    pub(super) report: NodeReport,
-    pub(super) queues: Vec<(QueueId, QueueCounts, QueueCounts)>,
-    pub(super) at: Mono,
+    report: NodeReport,
+    at: Mono,
+    queues: BTreeMap<QueueId, Figures>,
 }
 
+#[cfg(test)]
 impl Told {
-    /// The same, with its age in all figures.
-    fn aged(&self, now: Now) -> Self {
-        let age_ms = millis(now.mono.since(self.at));
-        let queues = self.queues.iter().map(|(queue, held, own)| {
-            (*queue, QueueCounts { age_ms, ..*held }, QueueCounts { age_ms, ..*own })
-        });
-        let report = NodeReport { age_ms, ..self.report.clone() };
-        Self { report, queues: queues.collect(), at: self.at }
+    pub(super) fn queue_count(&self) -> usize {
+        self.queues.len()
     }
 }
 
+/// What a node told of a queue: its copies, what is in its custody, and when.
+#[derive(Clone, Copy, Debug)]
+struct Figures {
+    held: QueueCounts,
+    own: QueueCounts,
+    at: Mono,
+}
+
+impl Figures {
+    fn aged(self, now: Now) -> (QueueCounts, QueueCounts) {
+        let age_ms = millis(now.mono.since(self.at));
+        (QueueCounts { age_ms, ..self.held }, QueueCounts { age_ms, ..self.own })
+    }
+}
+
+/// Of which queues it is told: those at a place of the table, by name.
+#[derive(Debug)]
+pub(super) struct Page {
+    names: Vec<QueueName>,
+    ids: Vec<QueueId>,
+    more: bool,
+}
+
+/// Somebody who asked, by which call, and about which queues.
+#[derive(Debug)]
+pub(super) struct AskedStatus {
+    pub(super) asker: NodeId,
+    pub(super) call: u64,
+    pub(super) queues: Vec<QueueId>,
+}
+
 impl Node {
-    pub(super) fn status_requested(&mut self, now: Now, reply: Reply, effects: &mut Effects) {
+    pub(super) fn status_requested(
+        &mut self,
+        now: Now,
+        reply: Reply,
+        (prefix, after): (&str, Option<&QueueName>),
+        effects: &mut Effects,
+    ) {
+        let page = self.page(prefix, after);
+        let queues = page.ids.clone();
         let peers: Vec<NodeId> = self.sessions.iter().map(|(node, _)| node).collect();
         let deadline = now.mono.plus(ASK_WITHIN);
         self.timers.at_latest(Timer::Deadlines, deadline);
-        let kind = Question::Status { reply };
+        let kind = Question::Status { reply, page };
         let me = self.config.node;
         let call = self.desk.calls.start(peers.into_iter().chain([me]), deadline, kind);
-        self.say_all(&Envelope::AskStatus { call }, effects);
-        self.status_asked(now, (me, call), effects);
+        self.say_all(&Envelope::AskStatus { call, queues: queues.clone() }, effects);
+        self.status_asked(now, AskedStatus { asker: me, call, queues }, effects);
+    }
+
+    fn page(&self, prefix: &str, after: Option<&QueueName>) -> Page {
+        let mut names: Vec<QueueName> = self
+            .table
+            .page(prefix, after)
+            .take(QUEUES_MAX + 1)
+            .map(|entry| entry.name.clone())
+            .collect();
+        let more = names.len() > QUEUES_MAX;
+        names.truncate(QUEUES_MAX);
+        let same = names.iter().flat_map(|name| self.table.named(name));
+        Page { ids: same.map(|entry| entry.id).collect(), names, more }
     }
 
     /// Somebody, or this node itself, asks how it is here: that is told when it is known how old
     /// the oldest messages are.
-    pub(super) fn status_asked(&mut self, now: Now, asker: (NodeId, u64), effects: &mut Effects) {
-        let unknown = self.partitions.iter_mut().filter_map(|(id, partition)| {
-            let reads = partition.serves_any() && partition.oldest.start_reading(&partition.known);
-            reads.then_some(*id)
-        });
-        for id in unknown.collect::<Vec<PartitionId>>() {
+    pub(super) fn status_asked(&mut self, now: Now, asked: AskedStatus, effects: &mut Effects) {
+        let mut unknown: Vec<PartitionId> = Vec::new();
+        for queue in &asked.queues {
+            let partitions = self.partitions.range_mut((*queue, 0)..=(*queue, u16::MAX));
+            unknown.extend(partitions.filter_map(|(id, partition)| {
+                let serves = partition.serves_any();
+                (serves && partition.oldest.start_reading(&partition.known)).then_some(*id)
+            }));
+        }
+        for id in unknown {
             self.desk.oldest_reads += 1;
             self.load(Load::Oldest(id), range_after(id, None), OLDEST_ROWS, effects);
         }
-        self.desk.status_asked.push(asker);
+        self.desk.status_asked.push(asked);
         self.tell_status(now, effects);
     }
 
@@ -96,23 +148,46 @@ impl Node {
         if self.desk.oldest_reads > 0 {
             return;
         }
-        for (asker, call) in std::mem::take(&mut self.desk.status_asked) {
+        for AskedStatus { asker, call, queues } in std::mem::take(&mut self.desk.status_asked) {
             if asker == self.config.node {
                 self.desk.calls.answer(call, asker);
                 self.call_over(now, call, effects);
             } else {
-                let (report, queues) = (Box::new(self.report(now)), self.counts(now));
+                let (report, queues) = (Box::new(self.report(now)), self.counts(now, &queues));
                 self.say(asker, Envelope::StatusTold { call, report, queues }, effects);
             }
         }
     }
 
-    /// A node told how it is.
-    pub(super) fn status_told(&mut self, peer: NodeId, call: u64, told: Told) {
-        self.desk.calls.answer(call, peer);
+    /// A node told how it is. Of queues that it was not asked about nothing is kept.
+    pub(super) fn status_told(
+        &mut self,
+        now: Now,
+        (peer, call): (NodeId, u64),
+        report: NodeReport,
+        queues: Vec<(QueueId, QueueCounts, QueueCounts)>,
+    ) {
         let members: BTreeSet<NodeId> = self.members().map(|(node, _)| node).collect();
+        let Some(call) = self.desk.calls.answer(call, peer) else { return };
+        let Question::Status { page, .. } = &call.kind else { return };
         self.desk.told.retain(|node, _| members.contains(node));
-        self.desk.told.insert(peer, told);
+        let at = now.mono;
+        let empty = Told { report: report.clone(), at, queues: BTreeMap::new() };
+        let told = self.desk.told.entry(peer).or_insert(empty);
+        (told.report, told.at) = (report, at);
+        for queue in &page.ids {
+            told.queues.remove(queue);
+        }
+        let asked: BTreeSet<QueueId> = page.ids.iter().copied().collect();
+        let news = queues.into_iter().filter(|(queue, ..)| asked.contains(queue));
+        told.queues.extend(news.map(|(queue, held, own)| (queue, Figures { held, own, at })));
+    }
+
+    /// A queue is no more, and so is what was told of it.
+    pub(super) fn forget_told(&mut self, queue: QueueId) {
+        for told in self.desk.told.values_mut() {
+            told.queues.remove(&queue);
+        }
     }
 
     /// What this node says of itself.
@@ -144,11 +219,21 @@ impl Node {
         }
     }
 
-    /// Of every queue that this node holds anything of: its copies, and what is in its custody.
-    pub(super) fn counts(&self, now: Now) -> Vec<(QueueId, QueueCounts, QueueCounts)> {
-        let mut counts: BTreeMap<QueueId, (QueueCounts, QueueCounts)> = BTreeMap::new();
-        for (id, partition) in &self.partitions {
-            let (held, own) = counts.entry(id.0).or_default();
+    /// Of those of these queues that this node holds anything of: its copies, and what is in its
+    /// custody.
+    fn counts(&self, now: Now, queues: &[QueueId]) -> Vec<(QueueId, QueueCounts, QueueCounts)> {
+        let counted = queues.iter().filter_map(|queue| {
+            let (held, own) = self.counts_of(now, *queue)?;
+            Some((*queue, held, own))
+        });
+        counted.collect()
+    }
+
+    fn counts_of(&self, now: Now, queue: QueueId) -> Option<(QueueCounts, QueueCounts)> {
+        let mut partitions = self.partitions.range((queue, 0)..=(queue, u16::MAX)).peekable();
+        partitions.peek()?;
+        let (mut held, mut own) = (QueueCounts::default(), QueueCounts::default());
+        for (_, partition) in partitions {
             let in_flight = partition.flights.len() as u64;
             held.messages += partition.known.held_count();
             held.in_flight += in_flight;
@@ -163,23 +248,14 @@ impl Node {
             own.oldest_age_ms = own.oldest_age_ms.max(age);
             held.oldest_age_ms = held.oldest_age_ms.max(age);
         }
-        counts.into_iter().map(|(queue, (held, own))| (queue, held, own)).collect()
+        Some((held, own))
     }
 
-    /// The cluster as this node and those who answered see it.
-    pub(super) fn status(&self, now: Now, answered: &BTreeSet<NodeId>) -> Status {
-        let me = self.config.node;
-        let own = Told { report: self.report(now), queues: self.counts(now), at: now.mono };
-        let told = self.desk.told.iter().map(|(node, told)| (*node, told.aged(now)));
-        let told: BTreeMap<NodeId, Told> = told.chain([(me, own)]).collect();
-        let is_here = |node: NodeId| node == me || answered.contains(&node);
+    /// The cluster, and these queues, as this node and those who answered see them.
+    pub(super) fn status(&self, now: Now, page: Page, answered: &BTreeSet<NodeId>) -> Status {
         let members = self.members().map(|(node, member)| {
-            let report = told.get(&node).map(|told| NodeReport {
-                clock_offset_ns: self.sessions.with(node).and_then(|s| s.clock_offset),
-                ..told.report.clone()
-            });
             let mut standing = self.standing(node, member);
-            if standing == Standing::Ready && !is_here(node) {
+            if standing == Standing::Ready && !self.is_here(node, answered) {
                 standing = Standing::NotReady;
             }
             MemberStatus {
@@ -188,30 +264,53 @@ impl Node {
                 peer_address: member.peer_address,
                 zone: member.zone.as_str().to_owned(),
                 standing,
-                report,
+                report: self.report_of(now, node),
             }
         });
-        let queues = self.table.page(None).map(|entry| {
-            let mut status = QueueStatus {
-                name: entry.name.clone(),
-                id: entry.id,
-                nodes: Vec::new(),
-                total: QueueCounts::default(),
-            };
-            for same in self.table.named(&entry.name) {
-                for (node, told) in &told {
-                    let found = told.queues.iter().find(|(queue, ..)| *queue == same.id);
-                    let Some((_, held, own)) = found else { continue };
-                    status.nodes.push((*node, *held));
-                    if is_here(*node) {
-                        add(&mut status.total, own);
-                    }
+        let members = members.collect();
+        let queues = page.names.into_iter();
+        let queues = queues.filter_map(|name| self.queue_status(now, name, answered));
+        Status { node: self.config.node, members, queues: queues.collect(), more: page.more }
+    }
+
+    fn is_here(&self, node: NodeId, answered: &BTreeSet<NodeId>) -> bool {
+        node == self.config.node || answered.contains(&node)
+    }
+
+    fn report_of(&self, now: Now, node: NodeId) -> Option<NodeReport> {
+        let clock_offset_ns = self.sessions.with(node).and_then(|s| s.clock_offset);
+        if node == self.config.node {
+            return Some(NodeReport { clock_offset_ns, ..self.report(now) });
+        }
+        let told = self.desk.told.get(&node)?;
+        let age_ms = millis(now.mono.since(told.at));
+        Some(NodeReport { age_ms, clock_offset_ns, ..told.report.clone() })
+    }
+
+    fn queue_status(
+        &self,
+        now: Now,
+        name: QueueName,
+        answered: &BTreeSet<NodeId>,
+    ) -> Option<QueueStatus> {
+        let same: Vec<QueueId> = self.table.named(&name).iter().map(|entry| entry.id).collect();
+        let id = *same.first()?;
+        let mut nodes = Vec::new();
+        let mut total = QueueCounts::default();
+        for queue in &same {
+            let me = self.counts_of(now, *queue).map(|counts| (self.config.node, counts));
+            let others = self.desk.told.iter().filter_map(|(node, told)| {
+                told.queues.get(queue).map(|figures| (*node, figures.aged(now)))
+            });
+            for (node, (held, own)) in others.chain(me) {
+                nodes.push((node, held));
+                if self.is_here(node, answered) {
+                    add(&mut total, &own);
                 }
             }
-            status.nodes.sort_by_key(|(node, _)| *node);
-            status
-        });
-        Status { node: me, members: members.collect(), queues: queues.collect() }
+        }
+        nodes.sort_by_key(|(node, _)| *node);
+        Some(QueueStatus { name, id, nodes, total })
     }
 }
 
@@ -226,5 +325,7 @@ fn add(total: &mut QueueCounts, own: &QueueCounts) {
 /// Rows that are read to find the oldest message: one and its count, and some that are no longer
 /// held but not yet swept.
 const OLDEST_ROWS: usize = 16;
+/// Queues of one answer: with a hundred nodes it stays below the largest frame.
+const QUEUES_MAX: usize = 500;
 /// How long the others have to answer.
 const ASK_WITHIN: Duration = Duration::from_millis(500);

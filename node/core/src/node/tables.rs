@@ -165,7 +165,7 @@ impl Node {
         (prefix, after): (&str, Option<&QueueName>),
         effects: &mut Effects,
     ) {
-        let page = self.table.page(after).filter(|entry| entry.name.as_str().starts_with(prefix));
+        let page = self.table.page(prefix, after);
         let mut queues: Vec<_> = page.take(LIST_MAX + 1).map(Entry::describe).collect();
         let more = queues.len() > LIST_MAX;
         queues.truncate(LIST_MAX);
@@ -260,6 +260,7 @@ impl Node {
             self.partitions.remove(&id);
         }
         self.burials.drop_queue(queue);
+        self.forget_told(queue);
         self.refuse_waiters(queue, effects);
         for (from, to) in rows_of_queue(queue) {
             effects.write(Write::DeleteRange { from, to });

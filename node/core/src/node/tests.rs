@@ -2,6 +2,7 @@
 
 mod counts;
 mod faults;
+mod figures;
 mod hostile;
 mod limits;
 mod oldest;

@@ -177,12 +177,18 @@ impl Table {
         self.entries.values()
     }
 
-    /// One live entry per name, by name, after this one.
-    pub(crate) fn page(&self, after: Option<&QueueName>) -> impl Iterator<Item = &Entry> {
+    /// One live entry per name that starts with this text, by name, after this one.
+    pub(crate) fn page(
+        &self,
+        prefix: &str,
+        after: Option<&QueueName>,
+    ) -> impl Iterator<Item = &Entry> {
         use std::ops::Bound;
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let from = after.map_or("", QueueName::as_str);
+        let from = if from < prefix { Bound::Included(prefix) } else { Bound::Excluded(from) };
         self.names
-            .range::<QueueName, _>((from, Bound::Unbounded))
+            .range::<str, _>((from, Bound::Unbounded))
+            .take_while(move |(name, _)| name.as_str().starts_with(prefix))
             .filter_map(|(_, ids)| ids.first().map(|id| &self.entries[id]))
     }
 
@@ -309,7 +315,7 @@ mod tests {
         let ids: Vec<u64> =
             table.named(&entry(1).name).iter().map(|entry| entry.id.0.time).collect();
         assert_eq!(ids, [3, 9]);
-        assert_eq!(table.page(None).count(), 1);
+        assert_eq!(table.page("", None).count(), 1);
     }
 
     #[test]

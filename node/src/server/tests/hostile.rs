@@ -32,6 +32,11 @@ async fn still_serves(house: &House, server: &Server) {
     client.close().await;
 }
 
+/// Asks how everything is.
+fn status() -> Request {
+    Request::Status { prefix: String::new(), after: None }
+}
+
 #[tokio::test]
 async fn bytes_that_are_no_frame_close_the_connection() {
     let house = House::new();
@@ -58,7 +63,7 @@ async fn the_first_frame_must_be_a_hello_of_this_version() {
     let house = House::new();
     let server = house.start(1, &[]).await;
     let mut other = Raw::dial(&house, &server).await;
-    other.ask(1, Request::Status, &[]).await;
+    other.ask(1, status(), &[]).await;
     assert_eq!(other.closed().await, code(Close::BadHello));
     let mut nameless = Raw::dial(&house, &server).await;
     nameless.ask(1, Request::Hello { version: VERSION, process: ProcessId(0) }, &[]).await;
@@ -124,7 +129,7 @@ async fn a_damaged_content_is_refused_and_the_connection_stays() {
     raw.ask(2, send, &[Bytes::from_static(b"BODY")]).await;
     let refused = raw.answer().await;
     assert_eq!(refused.body, Response::Refused(Refusal::ContentDamaged));
-    raw.ask(3, Request::Status, &[]).await;
+    raw.ask(3, status(), &[]).await;
     assert!(matches!(raw.answer().await.body, Response::Status(_)));
     server.stop().await.unwrap();
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn status() -> Request {
-    Request::Status
+    Request::Status { prefix: String::new(), after: None }
 }
 
 fn reads(effects: &[Effect]) -> Vec<(LoadId, Vec<u8>, Vec<u8>, usize)> {
