@@ -182,7 +182,7 @@ impl Asks {
             return self.attempt(desk, id);
         }
         let pause = desk.random.backoff(&desk.config, pending.attempts.saturating_sub(1));
-        pending.next_attempt = desk.now.mono + pause;
+        pending.next_attempt = desk.now.mono + pause.max(retry.after());
         desk.timers.set(Timer::Ask(id), pending.next_attempt.min(pending.deadline));
     }
 

@@ -116,14 +116,15 @@ impl Consumers {
         if consumer.stopping {
             return;
         }
-        if refusal.retry() == Retry::Never {
+        let retry = refusal.retry();
+        if retry == Retry::Never {
             return self.end(desk, id, Some(Failure::Refused(refusal)));
         }
         consumer.avoid = vec![run.node];
         let pause = desk.random.backoff(&desk.config, consumer.failures);
         consumer.failures = consumer.failures.saturating_add(1);
         desk.effects.push(Effect::Sweep { consumer: id });
-        desk.timers.set(Timer::Consumer(id), desk.now.mono + pause);
+        desk.timers.set(Timer::Consumer(id), desk.now.mono + pause.max(retry.after()));
     }
 
     /// The connection of a run is lost.

@@ -259,9 +259,10 @@ impl Settlements {
             return self.give_up(desk, item);
         }
         let Some(refusal) = refusal else { return self.enqueue(item) };
+        let after = refusal.retry().after();
         item.last = Some(refusal);
         let pause = desk.random.backoff(&desk.config, item.attempts.saturating_sub(1));
-        let at = (now + pause).min(item.deadline);
+        let at = (now + pause.max(after)).min(item.deadline);
         self.put_off.push((at, item));
         desk.timers.set_early(Timer::PutOff, at);
     }

@@ -3,6 +3,8 @@
 //! A refusal answers the two questions a caller has: was anything done, and does it help to try
 //! again, where and when. Codes never change their meaning; a variant is only ever appended.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -24,10 +26,21 @@ pub enum Outcome {
 pub enum Retry {
     /// The same request will be refused again.
     Never,
-    /// At any node, after a short while.
-    Later,
+    /// At any node, after so long at the least.
+    Later(Duration),
     /// At another node, at once.
     Elsewhere,
+}
+
+impl Retry {
+    /// How long to wait at the least.
+    #[must_use]
+    pub fn after(self) -> Duration {
+        match self {
+            Self::Later(after) => after,
+            Self::Never | Self::Elsewhere => Duration::ZERO,
+        }
+    }
 }
 
 /// Why a node says no.
@@ -171,13 +184,17 @@ impl Refusal {
     pub fn retry(&self) -> Retry {
         match self {
             Self::NotReady | Self::Draining => Retry::Elsewhere,
-            Self::NotEnoughHosts { .. } | Self::LimitReached { .. } | Self::OutcomeUnknown => {
-                Retry::Later
-            }
+            Self::NotEnoughHosts { .. } | Self::LimitReached { .. } => Retry::Later(ROOM_AFTER),
+            // Whoever answered so has waited for as long as it makes sense.
+            Self::OutcomeUnknown => Retry::Later(Duration::ZERO),
             _ => Retry::Never,
         }
     }
 }
+
+/// What a host needs to come back into session, or a full node to work something off: less is not
+/// worth a request.
+const ROOM_AFTER: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {
@@ -189,5 +206,8 @@ mod tests {
         assert_eq!(Refusal::NotReady.outcome(), Outcome::NotDone);
         assert_eq!(Refusal::NotReady.retry(), Retry::Elsewhere);
         assert_eq!(Refusal::StaleReceipt.retry(), Retry::Never);
+        let few = Refusal::NotEnoughHosts { wanted: 2, reachable: 1 };
+        assert_eq!(few.retry(), Retry::Later(Duration::from_millis(50)));
+        assert_eq!(Refusal::OutcomeUnknown.retry(), Retry::Later(Duration::ZERO));
     }
 }

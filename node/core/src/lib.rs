@@ -34,4 +34,5 @@ pub mod table;
 mod timer;
 
 pub use config::Config;
+pub use membership::PACKET_SIZE_LIMIT;
 pub use node::{Holdings, Node, OpenError};

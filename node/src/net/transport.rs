@@ -222,6 +222,8 @@ const RESET_KEY_BYTES: usize = 64;
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use gaggle_core::PACKET_SIZE_LIMIT;
+
     use super::*;
 
     #[test]
@@ -243,6 +245,13 @@ mod tests {
         assert!(matches!(ResetKey::load(dir.path()), Err(NetError::BadResetKey)));
     }
 
+    fn credentials(dir: &Path) -> NodeCredentials {
+        let cluster = gaggle_wire::ClusterName::parse("prod").unwrap();
+        crate::cert::init(dir, &cluster).unwrap();
+        let paths = crate::cert::node(dir, gaggle_wire::NodeId(1)).unwrap();
+        NodeCredentials::load(&paths).unwrap()
+    }
+
     /// One end of a connection, which ends without a word as a killed process does.
     fn serve_and_die(config: EndpointConfig, server: quinn::ServerConfig, socket: UdpSocket) {
         // On one thread nothing runs after the end of the block, so no goodbye is sent.
@@ -262,10 +271,7 @@ mod tests {
     #[tokio::test]
     async fn a_node_that_was_killed_resets_its_old_connections_when_it_is_back() {
         let dir = tempfile::tempdir().unwrap();
-        let cluster = gaggle_wire::ClusterName::parse("prod").unwrap();
-        crate::cert::init(dir.path(), &cluster).unwrap();
-        let paths = crate::cert::node(dir.path(), gaggle_wire::NodeId(1)).unwrap();
-        let credentials = NodeCredentials::load(&paths).unwrap();
+        let credentials = credentials(dir.path());
         let local = "127.0.0.1:0".parse().unwrap();
         let bound = bind(local).unwrap();
         let dialler = quinn::Endpoint::client(local).unwrap();
@@ -291,6 +297,31 @@ mod tests {
         let runtime = Arc::new(quinn::TokioRuntime);
         let _back = quinn::Endpoint::new(config, Some(server), again.socket, runtime).unwrap();
         assert_eq!(connection.closed().await, quinn::ConnectionError::Reset);
+    }
+
+    #[tokio::test]
+    async fn the_largest_packet_of_gossip_fits_a_datagram_on_the_narrowest_path_that_quic_takes() {
+        let dir = tempfile::tempdir().unwrap();
+        let credentials = credentials(dir.path());
+        let local = "127.0.0.1:0".parse().unwrap();
+        let server = server_config(&credentials).unwrap();
+        let server = quinn::Endpoint::server(server, local).unwrap();
+        let dialler = quinn::Endpoint::client(local).unwrap();
+        // Nothing wider is looked for than what every path must carry.
+        let mut narrow = transport();
+        narrow.mtu_discovery_config(None);
+        let mut dial = dial_config(&credentials).unwrap();
+        dial.transport_config(Arc::new(narrow));
+        let name = credentials.server_name();
+        let dialling = dialler.connect_with(dial, server.local_addr().unwrap(), &name).unwrap();
+        let accepting = async { server.accept().await.unwrap().await };
+        let (dialled, accepted) = tokio::join!(dialling, accepting);
+        let (dialled, accepted) = (dialled.unwrap(), accepted.unwrap());
+        let fits = dialled.max_datagram_size().unwrap();
+        assert!(fits >= PACKET_SIZE_LIMIT, "{fits} bytes");
+        let packet = bytes::Bytes::from(vec![7; PACKET_SIZE_LIMIT]);
+        dialled.send_datagram(packet.clone()).unwrap();
+        assert_eq!(accepted.read_datagram().await.unwrap(), packet);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! only if no attempt can have stored it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use gaggle_wire::{Outcome, Refusal, Response, Retry, SendException};
 
@@ -30,8 +31,14 @@ pub(super) enum Wait {
     /// At once, at another node.
     #[default]
     Elsewhere,
-    /// After a while.
-    BackOff,
+    /// After a while, so long at the least.
+    BackOff(Duration),
+}
+
+impl Verdict {
+    fn back_off(&mut self, after: Duration) {
+        self.wait = self.wait.max(Wait::BackOff(after));
+    }
 }
 
 /// Settles what is settled by this answer.
@@ -102,12 +109,12 @@ fn refuse(
             }
         }
         // It keeps its id, for it may have been stored; some time its stamp is no longer ahead.
-        Refusal::ClockAhead { .. } if item.doubt => verdict.wait = Wait::BackOff,
+        Refusal::ClockAhead { .. } if item.doubt => verdict.back_off(Duration::ZERO),
         refusal => match refusal.retry() {
             Retry::Elsewhere => {}
-            Retry::Later => verdict.wait = Wait::BackOff,
+            Retry::Later(after) => verdict.back_off(after),
             // Another attempt may yet succeed; if it does not, this one is repeated.
-            Retry::Never if pending => verdict.wait = Wait::BackOff,
+            Retry::Never if pending => verdict.back_off(Duration::ZERO),
             Retry::Never => {
                 let item = slot.take().expect("it was there a moment ago");
                 fail(desk, item, false);

@@ -322,8 +322,12 @@ impl Sender {
             if wait == Wait::Elsewhere && other && batch.attempts < AT_ONCE_MAX {
                 return self.attempt(desk, id, &[node]);
             }
+            let after = match wait {
+                Wait::BackOff(after) => after,
+                Wait::Elsewhere => Duration::ZERO,
+            };
             let pause = desk.random.backoff(&desk.config, batch.attempts.saturating_sub(1));
-            batch.next_attempt = desk.now.mono + pause;
+            batch.next_attempt = desk.now.mono + pause.max(after);
             batch.avoid = vec![node];
         }
         self.watch_batch(desk, id);

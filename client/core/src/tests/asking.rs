@@ -103,6 +103,16 @@ fn an_answer_that_does_not_fit_is_none() {
 }
 
 #[test]
+fn what_is_refused_for_a_while_is_not_asked_again_before() {
+    let mut f = Fixture::with(Config { backoff_min: ms(2), ..Config::default() }, 1);
+    let (link, request, ..) = ask(&mut f, status());
+    let limit = Refusal::LimitReached { what: "requests".to_owned(), limit: 9 };
+    assert_eq!(f.answer(link, request, Response::Refused(limit)), []);
+    assert_eq!(f.pass(ms(49)), []);
+    assert_eq!(only(f.wake(ms(1))).2, status());
+}
+
+#[test]
 fn a_question_that_no_node_can_be_asked_times_out() {
     let mut f = Fixture::connected(1);
     f.handle(Event::Lost { link: 1 });

@@ -38,14 +38,15 @@ pub(crate) struct MembershipConfig {
     pub(crate) profile_period: Duration,
 }
 
-impl MembershipConfig {
-    /// No packet is larger, whatever the setting: QUIC promises little more for a datagram.
-    pub(crate) const PACKET_SIZE_LIMIT: usize = 1_100;
+/// No packet of gossip is larger, in bytes, whatever the setting: QUIC promises little more for a
+/// datagram.
+pub const PACKET_SIZE_LIMIT: usize = 1_100;
 
+impl MembershipConfig {
     /// The largest packet that is made and taken. Below 600 bytes a notice might never find room
     /// beside a header.
     pub(super) fn packet_size(&self) -> usize {
-        self.packet_size_max.clamp(600, Self::PACKET_SIZE_LIMIT)
+        self.packet_size_max.clamp(600, PACKET_SIZE_LIMIT)
     }
 
     /// The settings in foca's own terms.
@@ -83,7 +84,7 @@ impl Default for MembershipConfig {
             probe_rtt: Duration::from_millis(70),
             suspicion: Duration::from_millis(900),
             transmissions_max: 10,
-            packet_size_max: Self::PACKET_SIZE_LIMIT,
+            packet_size_max: PACKET_SIZE_LIMIT,
             members_max: 256,
             lag_max: Duration::from_millis(50),
             reach_alone: (Duration::from_millis(250), Duration::from_secs(4)),

@@ -48,6 +48,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 pub(crate) use config::MembershipConfig;
+pub use config::PACKET_SIZE_LIMIT;
 pub(crate) use identity::Generation;
 pub(crate) use packet::PacketRefused;
 pub(crate) use profile::{Profile, Zone};

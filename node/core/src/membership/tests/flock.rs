@@ -147,7 +147,7 @@ impl Flock {
         }
         match output {
             Output::Packet { to, node: named, data } => {
-                assert!(data.len() <= MembershipConfig::PACKET_SIZE_LIMIT);
+                assert!(data.len() <= PACKET_SIZE_LIMIT);
                 let target = (0..self.geese.len()).find(|target| peer(*target) == to);
                 let Some(target) = target else { return };
                 self.packets += 1;
