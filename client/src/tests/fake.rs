@@ -11,9 +11,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use gaggle_wire::frame::{FRAME_LENGTH_MAX, Splitter, encode};
 use gaggle_wire::{
-    Attempt, ClusterMember, DeleteResult, DeliveryLabel, Label, MessageId, NodeId, ProcessId,
-    QueueCounts, QueueDescription, QueueId, QueueName, QueueStatus, Receipt, Refusal, Request,
-    RequestFrame, Response, ResponseFrame, SentBatch, Settings, Stamp, Standing, Status, Welcome,
+    ArrivalSkew, Attempt, ClusterMember, DeleteResult, DeliveryLabel, Label, MessageId, NodeId,
+    ProcessId, QueueCounts, QueueDescription, QueueId, QueueName, QueueStatus, Receipt, Refusal,
+    Request, RequestFrame, Response, ResponseFrame, SentBatch, Settings, Stamp, Standing, Status,
+    Welcome,
 };
 use quinn::{Connection, ConnectionError, Endpoint, RecvStream, SendStream};
 use tokio::sync::{Notify, mpsc};
@@ -423,7 +424,7 @@ fn consume(place: Place, request: RequestFrame, state: &mut State, out: &Out) {
 
 fn figures(name: &str) -> QueueStatus {
     let (name, total) = (QueueName::parse(name).unwrap(), QueueCounts::default());
-    QueueStatus { name, id: QUEUE, nodes: Vec::new(), total }
+    QueueStatus { name, id: QUEUE, nodes: Vec::new(), total, skew: ArrivalSkew::default() }
 }
 
 /// The queues in a status, two in each page.

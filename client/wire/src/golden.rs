@@ -111,11 +111,14 @@ fn responses() -> Vec<Response> {
         standing: Standing::Slow,
         report: Some(report),
     };
+    let mut skew = ArrivalSkew::default();
+    skew.count(0, 2_000_000);
     let queue_status = QueueStatus {
         name: name(),
         id: QueueId(STAMP),
         nodes: vec![(NodeId(1), counts)],
         total: counts,
+        skew,
     };
     let exceptions = vec![(0, SendException::Gone), (1, SendException::Refused(Refusal::IdClash))];
     let delivery =

@@ -22,6 +22,7 @@ mod refusal;
 mod request;
 mod response;
 mod settings;
+mod skew;
 mod stamp;
 
 pub use identity::{
@@ -46,4 +47,5 @@ pub use settings::{
     DELAY_MAX_MS, PARTITIONS_MAX, REPLICAS_MAX, RETENTION_MAX_MS, RETENTION_MIN_MS, Settings,
     SettingsChange, VISIBILITY_MAX_MS,
 };
+pub use skew::ArrivalSkew;
 pub use stamp::Stamp;

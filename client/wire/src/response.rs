@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Label, NodeId, QueueId, QueueName, Receipt, Refusal, Settings, Stamp};
+use crate::{ArrivalSkew, Label, NodeId, QueueId, QueueName, Receipt, Refusal, Settings, Stamp};
 
 /// A frame from a node: the answer to a numbered request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -235,6 +235,8 @@ pub struct QueueStatus {
     pub nodes: Vec<(NodeId, QueueCounts)>,
     /// Cluster-wide: each message counted once, by its custodian.
     pub total: QueueCounts,
+    /// Of what was accepted by the nodes that answered, since each of them started.
+    pub skew: ArrivalSkew,
 }
 
 /// Figures of a queue.

@@ -8,16 +8,17 @@
 //! Invariant: an envelope is handled only in the session in which it was sent. What this file
 //! does not do: it does not say when something is sent; see the rooms.
 
+mod figures;
 mod hello;
 mod lease;
 
 use gaggle_wire::{
-    Attempt, DeliveryLabel, Label, NodeReport, ProcessId, QueueCounts, QueueId, QueueName, Refusal,
-    Stamp,
+    Attempt, DeliveryLabel, Label, NodeReport, ProcessId, QueueId, QueueName, Refusal, Stamp,
 };
 use gaggle_wire::{NodeId, Receipt};
 use serde::{Deserialize, Serialize};
 
+pub use figures::QueueTold;
 pub use hello::{PEER_VERSION, PeerHello};
 pub use lease::{DeliveryRef, Heard, LeaseChange, LeaseTold};
 
@@ -313,9 +314,8 @@ pub enum Envelope {
         call: u64,
         /// Of the node.
         report: Box<NodeReport>,
-        /// Of those of the queues that it holds anything of: its copies, and what is in its
-        /// custody.
-        queues: Vec<(QueueId, QueueCounts, QueueCounts)>,
+        /// Of those of the queues that it knows anything of.
+        queues: Vec<QueueTold>,
     },
     /// What time the sender believes it is: how far clocks are apart.
     Clock {

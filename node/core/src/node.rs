@@ -43,7 +43,8 @@ mod watched;
 use std::collections::BTreeMap;
 
 use gaggle_wire::{
-    ClusterMember, DeleteResult, NodeId, ProcessId, QueueId, Refusal, Stamp, Standing, Welcome,
+    ArrivalSkew, ClusterMember, DeleteResult, NodeId, ProcessId, QueueId, Refusal, Stamp, Standing,
+    Welcome,
 };
 
 pub use opening::OpenError;
@@ -113,6 +114,8 @@ struct Run {
     lag: Lag,
     /// Counters, by name: refusals, expiries, repairs.
     counters: BTreeMap<&'static str, u64>,
+    /// How late messages are accepted, by queue.
+    skews: BTreeMap<QueueId, ArrivalSkew>,
     /// What the runtime counted.
     counted: Vec<(&'static str, u64)>,
     /// What was last said of the own readiness: ready, slow.

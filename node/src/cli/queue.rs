@@ -263,6 +263,10 @@ async fn show(target: &Target) -> Result<Exit, Failure> {
         rows.push(["messages".to_owned(), total.messages.to_string()]);
         rows.push(["in flight".to_owned(), total.in_flight.to_string()]);
         rows.push(["oldest".to_owned(), values::show_age(total.oldest_age_ms)]);
+        if let Some(below) = figures.skew.below(990) {
+            let below = values::show_age(values::milliseconds(below));
+            rows.push(["99 of 100 arrived within".to_owned(), below]);
+        }
         rows.push(["age of figures".to_owned(), values::show_age(total.age_ms)]);
     }
     output::table(["what", "value"], rows)?;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use gaggle_client::{Client, Status};
-use gaggle_wire::{MemberStatus, NodeId, QueueCounts, QueueStatus, Standing};
+use gaggle_wire::{ArrivalSkew, MemberStatus, NodeId, QueueCounts, QueueStatus, Standing};
 use serde_json::{Value, json};
 
 use super::connect::ConnectArgs;
@@ -265,7 +265,18 @@ pub(crate) fn queue_object(queue: &QueueStatus) -> Value {
         "id": queue.id.to_string(),
         "total": counts(&queue.total),
         "nodes": queue.nodes.iter().map(node).collect::<Vec<_>>(),
+        "arrival_skew_ms": {
+            "count": queue.skew.total(),
+            "p50_below": skew_below(&queue.skew, 500),
+            "p99_below": skew_below(&queue.skew, 990),
+            "max_below": skew_below(&queue.skew, 1000),
+        },
     })
+}
+
+/// What of so many in a thousand messages the skew was below, in milliseconds.
+fn skew_below(skew: &ArrivalSkew, per_mille: u64) -> Option<u64> {
+    skew.below(per_mille).map(values::milliseconds)
 }
 
 /// Quick for a person, and no load.

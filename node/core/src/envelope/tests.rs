@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use gaggle_wire::Settings;
+use gaggle_wire::{ArrivalSkew, QueueCounts, Settings};
 
 use super::*;
 use crate::table::Stage;
@@ -136,6 +136,8 @@ fn about_deliveries() -> Vec<Envelope> {
         socket_buffer_bytes: 7,
         counters: vec![],
     };
+    let mut skew = ArrivalSkew::default();
+    skew.count(0, 2_000_000);
     let counts = QueueCounts { messages: 1, in_flight: 2, oldest_age_ms: 3, age_ms: 4 };
     vec![
         Envelope::Leases { queue, partition: 3, leases: vec![lease] },
@@ -152,7 +154,7 @@ fn about_deliveries() -> Vec<Envelope> {
         Envelope::StatusTold {
             call,
             report: Box::new(report),
-            queues: vec![(QUEUE, counts, counts)],
+            queues: vec![QueueTold { queue: QUEUE, held: counts, own: counts, skew }],
         },
         Envelope::Clock { wall: 300, correction: -5, commits: 300 },
         Envelope::Fetch { call, queue, partition: 3, messages: numbers() },

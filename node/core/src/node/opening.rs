@@ -211,6 +211,7 @@ impl Node {
                 counted: Vec::new(),
                 lag: Lag::default(),
                 counters: BTreeMap::from([("rows_damaged", opened.damaged)]),
+                skews: BTreeMap::new(),
                 told: (false, false),
                 members_written: opened.written,
                 rng,

@@ -242,6 +242,10 @@ impl Node {
             sending.holders = holding;
             sending.placed_before = true;
         }
+        let skew = self.run.skews.entry(id.0).or_default();
+        for label in &sending.labels {
+            skew.count(label.stamp.time, accepted.time);
+        }
         if !sending.labels.is_empty() {
             self.spread(now, batch, &mut sending, effects);
         }

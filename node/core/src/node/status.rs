@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gaggle_wire::{
-    MemberStatus, NodeId, NodeReport, QueueCounts, QueueId, QueueName, QueueStatus, Standing,
-    Status,
+    ArrivalSkew, MemberStatus, NodeId, NodeReport, QueueCounts, QueueId, QueueName, QueueStatus,
+    Standing, Status,
 };
 
 use super::Node;
@@ -17,7 +17,7 @@ use super::giving::millis;
 use super::inventory::Question;
 use super::loading::{Load, range_after};
 use crate::effect::Effects;
-use crate::envelope::Envelope;
+use crate::envelope::{Envelope, QueueTold};
 use crate::event::{Reply, ScanEnd};
 use crate::ledger::Row;
 use crate::now::{Mono, Now};
@@ -41,17 +41,18 @@ impl Told {
 }
 
 /// What a node told of a queue: its copies, what is in its custody, and when.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Figures {
-    held: QueueCounts,
-    own: QueueCounts,
+    told: QueueTold,
     at: Mono,
 }
 
 impl Figures {
-    fn aged(self, now: Now) -> (QueueCounts, QueueCounts) {
+    fn aged(&self, now: Now) -> QueueTold {
         let age_ms = millis(now.mono.since(self.at));
-        (QueueCounts { age_ms, ..self.held }, QueueCounts { age_ms, ..self.own })
+        let mut told = self.told.clone();
+        (told.held.age_ms, told.own.age_ms) = (age_ms, age_ms);
+        told
     }
 }
 
@@ -165,7 +166,7 @@ impl Node {
         now: Now,
         (peer, call): (NodeId, u64),
         report: NodeReport,
-        queues: Vec<(QueueId, QueueCounts, QueueCounts)>,
+        queues: Vec<QueueTold>,
     ) {
         let members: BTreeSet<NodeId> = self.members().map(|(node, _)| node).collect();
         let Some(call) = self.desk.calls.answer(call, peer) else { return };
@@ -179,8 +180,8 @@ impl Node {
             told.queues.remove(queue);
         }
         let asked: BTreeSet<QueueId> = page.ids.iter().copied().collect();
-        let news = queues.into_iter().filter(|(queue, ..)| asked.contains(queue));
-        told.queues.extend(news.map(|(queue, held, own)| (queue, Figures { held, own, at })));
+        let news = queues.into_iter().filter(|told| asked.contains(&told.queue));
+        told.queues.extend(news.map(|told| (told.queue, Figures { told, at })));
     }
 
     /// A queue is no more, and so is what was told of it.
@@ -219,19 +220,17 @@ impl Node {
         }
     }
 
-    /// Of those of these queues that this node holds anything of: its copies, and what is in its
-    /// custody.
-    fn counts(&self, now: Now, queues: &[QueueId]) -> Vec<(QueueId, QueueCounts, QueueCounts)> {
-        let counted = queues.iter().filter_map(|queue| {
-            let (held, own) = self.counts_of(now, *queue)?;
-            Some((*queue, held, own))
-        });
-        counted.collect()
+    /// Of these queues, as far as this node knows anything of them.
+    fn counts(&self, now: Now, queues: &[QueueId]) -> Vec<QueueTold> {
+        queues.iter().filter_map(|queue| self.counts_of(now, *queue)).collect()
     }
 
-    fn counts_of(&self, now: Now, queue: QueueId) -> Option<(QueueCounts, QueueCounts)> {
+    fn counts_of(&self, now: Now, queue: QueueId) -> Option<QueueTold> {
+        let skew = self.run.skews.get(&queue);
         let mut partitions = self.partitions.range((queue, 0)..=(queue, u16::MAX)).peekable();
-        partitions.peek()?;
+        if partitions.peek().is_none() && skew.is_none() {
+            return None;
+        }
         let (mut held, mut own) = (QueueCounts::default(), QueueCounts::default());
         for (_, partition) in partitions {
             let in_flight = partition.flights.len() as u64;
@@ -248,7 +247,7 @@ impl Node {
             own.oldest_age_ms = own.oldest_age_ms.max(age);
             held.oldest_age_ms = held.oldest_age_ms.max(age);
         }
-        Some((held, own))
+        Some(QueueTold { queue, held, own, skew: skew.cloned().unwrap_or_default() })
     }
 
     /// The cluster, and these queues, as this node and those who answered see them.
@@ -295,22 +294,23 @@ impl Node {
     ) -> Option<QueueStatus> {
         let same: Vec<QueueId> = self.table.named(&name).iter().map(|entry| entry.id).collect();
         let id = *same.first()?;
-        let mut nodes = Vec::new();
-        let mut total = QueueCounts::default();
+        let (mut nodes, mut total) = (Vec::new(), QueueCounts::default());
+        let mut skew = ArrivalSkew::default();
         for queue in &same {
-            let me = self.counts_of(now, *queue).map(|counts| (self.config.node, counts));
+            let me = self.counts_of(now, *queue).map(|told| (self.config.node, told));
             let others = self.desk.told.iter().filter_map(|(node, told)| {
                 told.queues.get(queue).map(|figures| (*node, figures.aged(now)))
             });
-            for (node, (held, own)) in others.chain(me) {
-                nodes.push((node, held));
+            for (node, told) in others.chain(me) {
+                nodes.push((node, told.held));
                 if self.is_here(node, answered) {
-                    add(&mut total, &own);
+                    add(&mut total, &told.own);
+                    skew.merge(&told.skew);
                 }
             }
         }
         nodes.sort_by_key(|(node, _)| *node);
-        Some(QueueStatus { name, id, nodes, total })
+        Some(QueueStatus { name, id, nodes, total, skew })
     }
 }
 

@@ -261,6 +261,7 @@ impl Node {
         }
         self.burials.drop_queue(queue);
         self.forget_told(queue);
+        self.run.skews.remove(&queue);
         self.refuse_waiters(queue, effects);
         for (from, to) in rows_of_queue(queue) {
             effects.write(Write::DeleteRange { from, to });

@@ -1,8 +1,9 @@
 //! The status of many queues comes in pages, and the others are asked only about those of a page.
 
-use gaggle_wire::{QueueCounts, QueueStatus, Status};
+use gaggle_wire::{ArrivalSkew, QueueCounts, QueueStatus, Status};
 
 use super::*;
+use crate::envelope::QueueTold;
 use crate::event::LinkId;
 
 fn name(text: &str) -> QueueName {
@@ -39,10 +40,15 @@ impl Bench {
         asked.expect("a node in session is asked")
     }
 
-    /// The other node tells so many messages of these queues.
+    /// The other node tells so many messages of these queues, and as many that came within 1 ms.
     fn figures_come(&mut self, call: u64, messages: &[(QueueId, u64)]) -> Status {
         let counts = |messages| QueueCounts { messages, ..QueueCounts::default() };
-        let queues = messages.iter().map(|(id, n)| (*id, counts(*n), counts(*n))).collect();
+        let told = |(queue, n): &(QueueId, u64)| {
+            let mut skew = ArrivalSkew::default();
+            (0..*n).for_each(|_| skew.count(0, 0));
+            QueueTold { queue: *queue, held: counts(*n), own: counts(*n), skew }
+        };
+        let queues = messages.iter().map(told).collect();
         let report = Box::new(self.node.report(self.now()));
         let effects = self.hears(Envelope::StatusTold { call, report, queues });
         let status = effects.into_iter().find_map(|effect| match effect {
@@ -80,6 +86,23 @@ fn a_page_has_the_queues_of_a_prefix_and_the_others_are_asked_about_those_alone(
     let status = bench.figures_come(call, &[(a, 4)]);
     assert_eq!(seen(&status)[0], ("a", Some(4)), "what it said unasked was not kept");
     assert_eq!(seen(&status)[1], ("b-1", None), "what it holds no more of is not shown");
+}
+
+#[test]
+fn how_late_messages_are_accepted_is_counted_wherever_they_are_and_added_up() {
+    let mut bench = Bench::new();
+    let id = bench.creates("a");
+    bench.pass(300);
+    bench.send(id, 1..=2);
+    bench.meets_another();
+    let (call, _) = bench.asks_for("", None);
+    let status = bench.figures_come(call, &[(id, 5)]);
+    let skew = &status.queues[0].skew;
+    assert_eq!(skew.total(), 7);
+    let below = [700, 990].map(|of| skew.below(of).unwrap().as_millis());
+    assert_eq!(below, [1, 512], "two were stamped 300 ms before");
+    bench.ask(Request::DeleteQueue { name: name("a") });
+    assert!(bench.node.run.skews.is_empty(), "P12");
 }
 
 #[test]
