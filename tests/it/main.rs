@@ -26,6 +26,7 @@ mod status;
 mod storms;
 mod tidy;
 mod verbs;
+mod zones;
 
 /// The program under test: see `src/main.rs`.
 const EXECUTABLE: &str = env!("CARGO_BIN_EXE_gaggle-under-test");
