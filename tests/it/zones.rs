@@ -38,7 +38,7 @@ async fn all_nodes_of_a_zone_end_at_once_and_what_was_confirmed_is_in_the_others
         assert!(Instant::now() < deadline, "P1: {missing} are missing\n{}", cluster.logs());
         for delivery in orders.receive(1000, Duration::from_secs(1)).await.unwrap() {
             came.insert(String::from_utf8(delivery.body().to_vec()).unwrap());
-            // It stays in flight: a delete needs two nodes of its list, and one is down.
+            // It stays in flight: this test is about what comes.
             drop(delivery.into_parts());
         }
     }
