@@ -76,6 +76,9 @@ pub struct Options {
     pub window_max: usize,
     /// See [`Config::page_rows`].
     pub page_rows: usize,
+    /// See [`Config::inventory_part`].
+    #[serde(default = "part")]
+    pub inventory_part: usize,
     /// See [`Config::waiting_max`].
     #[serde(default = "many")]
     pub waiting_max: usize,
@@ -109,6 +112,7 @@ impl Options {
             scrub_every: Duration::from_hours(24),
             window_max: 4096,
             page_rows: 1000,
+            inventory_part: part(),
             waiting_max: many(),
         }
     }
@@ -129,6 +133,7 @@ impl Options {
         config.scrub_every = self.scrub_every;
         config.window_max = self.window_max;
         config.page_rows = self.page_rows;
+        config.inventory_part = self.inventory_part;
         config.waiting_max = self.waiting_max;
         config
     }
@@ -137,6 +142,10 @@ impl Options {
 /// More than there ever are.
 fn many() -> usize {
     100_000
+}
+
+fn part() -> usize {
+    50_000
 }
 
 fn ten_seconds() -> Duration {

@@ -98,7 +98,7 @@ impl Shrink<'_> {
     /// One thing after the other as in a calm cluster.
     fn options(&mut self) {
         let calm = Options::calm(self.best.options.nodes, self.best.options.seed);
-        let resets: [Reset; 17] = [
+        let resets: [Reset; 18] = [
             ("its delay", |to, calm| to.delay = calm.delay),
             ("its tail", |to, calm| to.tail = calm.tail),
             ("its replays", |to, calm| to.replays = calm.replays),
@@ -116,6 +116,7 @@ impl Shrink<'_> {
             ("its scrub", |to, calm| to.scrub_every = calm.scrub_every),
             ("its small windows", |to, calm| to.window_max = calm.window_max),
             ("its small pages", |to, calm| to.page_rows = calm.page_rows),
+            ("its small parts", |to, calm| to.inventory_part = calm.inventory_part),
         ];
         for (what, reset) in resets {
             let mut plan = self.best.clone();

@@ -54,6 +54,16 @@ impl<K> Calls<K> {
         self.calls.len()
     }
 
+    /// What all those are about that are under way and have time left.
+    pub(crate) fn kinds(&self, now: Mono) -> impl Iterator<Item = &K> {
+        self.calls.values().filter(move |call| call.deadline > now).map(|call| &call.kind)
+    }
+
+    /// The call, if this node has not answered it yet.
+    pub(crate) fn waits_for(&mut self, call: u64, node: NodeId) -> Option<&mut Call<K>> {
+        self.calls.get_mut(&call).filter(|call| call.waiting.contains(&node))
+    }
+
     /// A node answered; the call, to note what it said.
     pub(crate) fn answer(&mut self, call: u64, node: NodeId) -> Option<&mut Call<K>> {
         let found = self.calls.get_mut(&call)?;

@@ -63,6 +63,9 @@ pub struct Config {
     pub window_max: usize,
     /// Rows that are read in one go.
     pub page_rows: usize,
+    /// Ranges that one part of an inventory says, at most. A range is at most 20 bytes, a process or a
+    /// partition, which count as one each, 32: below a frame by far, and 15 ms at 100 MB/s.
+    pub inventory_part: usize,
     /// Messages of a queue that one node may have in flight, over all partitions that it hands out
     /// (SQS: 120,000 per queue).
     pub in_flight_max: usize,
@@ -103,6 +106,7 @@ impl Config {
             scrub_every: Duration::from_hours(24),
             window_max: 4096,
             page_rows: 1000,
+            inventory_part: 50_000,
             in_flight_max: 120_000,
             waiting_max: 100_000,
             queues_max: 100_000,

@@ -10,6 +10,7 @@
 
 mod figures;
 mod hello;
+mod inventory;
 mod lease;
 
 use gaggle_wire::{
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use figures::QueueTold;
 pub use hello::{PEER_VERSION, PeerHello};
+pub use inventory::{Lost, PartitionInventory, Place, Span};
 pub use lease::{DeliveryRef, Heard, LeaseChange, LeaseTold};
 
 pub use crate::custody::digest::Digest;
@@ -163,8 +165,8 @@ pub enum Envelope {
     Ask {
         /// To pair the answer.
         call: u64,
-        /// Why it is asked.
-        attempt: Attempt,
+        /// Whether it holds what it has lost.
+        lost: Lost,
         /// The queue.
         queue: QueueId,
         /// The partition.
@@ -172,14 +174,16 @@ pub enum Envelope {
         /// By process.
         messages: Vec<(ProcessId, Ranges)>,
     },
-    /// What the sender holds and knows to be gone: of what was asked, or (call 0) of all.
+    /// A part of what the sender holds and knows to be gone: of what was asked, or (call 0) of
+    /// all.
     Inventory {
         /// Of the `Ask`, `Fetch` or `Compare`, or 0.
         call: u64,
-        /// By queue partition.
+        /// By queue partition, in order.
         partitions: Vec<PartitionInventory>,
-        /// Whether this is the last part.
-        last: bool,
+        /// What it covers. Who asked asks for what lies behind it in the same way, and with `More`
+        /// where nothing was asked.
+        span: Span,
     },
     /// Messages that are gone for good.
     Tombstones {
@@ -338,8 +342,8 @@ pub enum Envelope {
         /// By process.
         messages: Vec<(ProcessId, Ranges)>,
     },
-    /// Does the receiver have the same of what both should have? Answered by `Inventory`: an empty
-    /// one if so, else with all that the receiver has.
+    /// Does the receiver have the same of what both should have? Answered by an empty `Inventory`:
+    /// one that covers all if so, else one that covers nothing; then it is asked.
     Compare {
         /// To pair the answer.
         call: u64,
@@ -381,6 +385,12 @@ pub enum Envelope {
         /// As far as the sender knows.
         messages: u64,
     },
+    /// What of all that the receiver holds, and knows to be gone, lies behind this place? Answered
+    /// by an `Inventory` of call 0, of which the receiver sent the first part as the session began.
+    More {
+        /// How far the sender was told.
+        after: Place,
+    },
 }
 
 /// A message that a host lacks.
@@ -405,17 +415,6 @@ pub enum CopyException {
     Clash,
     /// The queue was purged after its acceptance, at this stamp.
     Purged(Stamp),
-}
-
-/// What a node holds of a partition, and knows to be gone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PartitionInventory {
-    /// The queue.
-    pub queue: QueueId,
-    /// The partition.
-    pub partition: u16,
-    /// By process: held, gone.
-    pub processes: Vec<(ProcessId, Ranges, Ranges)>,
 }
 
 /// Whether a node wants messages of a queue.

@@ -6,6 +6,7 @@
 //!
 //! Invariant: between two events the rooms agree with each other; [`Node::check`] says how.
 
+mod asking;
 mod change;
 mod clocks;
 mod commits;
@@ -34,6 +35,7 @@ mod standing_in;
 mod status;
 mod sweeping;
 mod tables;
+mod telling;
 #[cfg(test)]
 mod tests;
 mod ticks;
@@ -73,8 +75,8 @@ use crate::session::{PartitionId, Sessions};
 use crate::table::Table;
 use crate::timer::{Timer, Timers};
 
+use asking::Question;
 use commits::Commits;
-use inventory::Question;
 use loading::{Loaded, Loads};
 use peeking::Peek;
 use status::{AskedStatus, Told};

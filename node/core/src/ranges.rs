@@ -57,6 +57,17 @@ impl Ranges {
         self.iter().flat_map(|(first, last)| first..=last)
     }
 
+    /// The highest number.
+    #[must_use]
+    pub fn last(&self) -> Option<u64> {
+        self.ranges.last_key_value().map(|(_, last)| *last)
+    }
+
+    /// The first number of each range, as far as it lies from this number on; ascending.
+    pub fn firsts(&self, from: u64) -> impl Iterator<Item = u64> + '_ {
+        self.overlapping(from, u64::MAX).map(move |(first, _)| first.max(from))
+    }
+
     /// Whether the number is in the set.
     #[must_use]
     pub fn contains(&self, number: u64) -> bool {

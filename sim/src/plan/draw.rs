@@ -79,6 +79,9 @@ fn options(seed: u64, classes: &[Class], rng: &mut Pcg64Mcg) -> Options {
     if has(Class::Loss) {
         options.gossip_loss = rng.random_range(10..=300);
     }
+    // A cluster of a simulation has few ranges. This draws nothing, so that the rest of a seed's
+    // plan is as it was without it.
+    options.inventory_part = [50_000, 3, 12][usize::try_from(seed % 3).expect("it is below 3")];
     options.waiting_max = [8, 100_000, 100_000][rng.random_range(0..3)];
     options
 }

@@ -76,9 +76,9 @@ fn swap_contents(labels: &mut [Label]) {
 /// What another host does not have is taken to be deleted.
 pub(super) const ABSENCE_IS_DELETE: Border = Border {
     hears: |event| match event {
-        Event::Envelope { link, envelope: Envelope::Inventory { call, mut partitions, last } } => {
+        Event::Envelope { link, envelope: Envelope::Inventory { call, mut partitions, span } } => {
             partitions.iter_mut().for_each(bury_what_is_absent);
-            let envelope = Envelope::Inventory { call, partitions, last };
+            let envelope = Envelope::Inventory { call, partitions, span };
             vec![Event::Envelope { link, envelope }]
         }
         other => vec![other],

@@ -10,14 +10,14 @@
 //! Invariants: an id is one of held, gone and lost; unsettled ids are held. What this file does not
 //! do: it does not know rows, lists or stamps.
 
+mod inventory;
+
 use std::collections::BTreeMap;
 
 use gaggle_wire::ProcessId;
 use serde::{Deserialize, Serialize};
 
-use crate::envelope::PartitionInventory;
 use crate::ranges::Ranges;
-use crate::session::PartitionId;
 
 /// What is known of one process's messages.
 #[derive(Debug, Default)]
@@ -399,46 +399,6 @@ impl Known {
             !empty
         });
         records
-    }
-
-    /// What is held and gone, of these ids or of all.
-    pub(crate) fn inventory(
-        &self,
-        (queue, partition): PartitionId,
-        of: Option<&[(ProcessId, Ranges)]>,
-    ) -> PartitionInventory {
-        let processes = match of {
-            None => self
-                .processes
-                .iter()
-                .map(|(process, known)| (*process, known.held.clone(), known.gone.clone()))
-                .collect(),
-            Some(asked) => asked
-                .iter()
-                .filter_map(|(process, numbers)| {
-                    let known = self.processes.get(process)?;
-                    let held = known.held.intersection(numbers);
-                    Some((*process, held, known.gone.intersection(numbers)))
-                })
-                .collect(),
-        };
-        PartitionInventory { queue, partition, processes }
-    }
-
-    /// Like the inventory of these ids; what was lost counts as held: it was here, and will be.
-    pub(crate) fn inventory_with_lost(
-        &self,
-        id: PartitionId,
-        asked: &[(ProcessId, Ranges)],
-    ) -> PartitionInventory {
-        let mut inventory = self.inventory(id, Some(asked));
-        for (process, held, _) in &mut inventory.processes {
-            let (known, asked) = (self.of(*process), asked.iter().find(|(of, _)| of == process));
-            if let (Some(known), Some((_, asked))) = (known, asked) {
-                held.merge(&known.lost.intersection(asked));
-            }
-        }
-        inventory
     }
 
     /// How many messages are held here.

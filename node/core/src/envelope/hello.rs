@@ -4,7 +4,7 @@ use gaggle_wire::{NodeId, ProcessId};
 use serde::{Deserialize, Serialize};
 
 /// The version of the node protocol.
-pub const PEER_VERSION: u16 = 5;
+pub const PEER_VERSION: u16 = 6;
 
 /// What each side says first on a new connection between nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -33,6 +33,10 @@ fn removal() -> Removal {
     Removal { node: NodeId(3), store: 7, stage: Stage::Leaves, changed: STAMP }
 }
 
+fn place() -> Place {
+    Place { queue: QUEUE, partition: 3, process: ProcessId(7), number: 300 }
+}
+
 fn receipt() -> Receipt {
     Receipt {
         queue: QUEUE,
@@ -97,11 +101,11 @@ fn about_copies() -> Vec<Envelope> {
         Envelope::Relisted { batch, version: 1, commits: 300 },
         Envelope::Settled { messages, lacking: vec![] },
         Envelope::Listed { queue, partition, holders: nodes(), messages: numbers() },
-        Envelope::Ask { call: 1, attempt: Attempt::Again, queue, partition, messages: numbers() },
+        Envelope::Ask { call: 1, lost: Lost::Lacks, queue, partition, messages: numbers() },
         Envelope::Inventory {
             call: 0,
             partitions: vec![PartitionInventory { queue, partition, processes }],
-            last: true,
+            span: Span { after: place(), until: Some(place()) },
         },
         Envelope::Tombstones {
             batch,
@@ -165,6 +169,7 @@ fn about_deliveries() -> Vec<Envelope> {
         Envelope::Declined { batch: 9 },
         Envelope::AskDependence { call: 1, node: NodeId(3) },
         Envelope::Dependence { call: 1, messages: 300 },
+        Envelope::More { after: place() },
     ]
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use gaggle_wire::{NodeId, Receipt, Refusal, Response, VISIBILITY_MAX_MS};
 
 use super::Node;
-use super::inventory::Question;
+use super::asking::Question;
 use super::sending::visibility;
 use crate::calls::Batch;
 use crate::effect::Effects;

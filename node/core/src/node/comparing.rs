@@ -2,8 +2,9 @@
 //!
 //! A host that is met says what it holds. After that its copies are known from what is said to it
 //! and by it; should that ever be wrong, or a new holder was listed and its copy never left, this
-//! finds it. A digest is sent; who has another one answers with its ranges, and is given what it
-//! lacks, holes in the middle included. Only what is settled is compared: it is not under way.
+//! finds it. A digest is sent; who has another one says so, is asked for its ranges, and is given
+//! what it lacks, holes in the middle included. Only what is settled is compared: it is not under
+//! way.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -12,10 +13,10 @@ use std::time::Duration;
 use gaggle_wire::{NodeId, ProcessId};
 
 use super::Node;
-use super::inventory::Question;
+use super::asking::Question;
 use crate::custody::digest::Digest;
 use crate::effect::Effects;
-use crate::envelope::Envelope;
+use crate::envelope::{Envelope, Place, Span};
 use crate::now::Now;
 use crate::ranges::Ranges;
 use crate::session::{PartitionId, Session};
@@ -27,9 +28,7 @@ impl Node {
         let peers: Vec<NodeId> = self.sessions.iter().map(|(node, _)| node).collect();
         for peer in peers {
             // Who is still being given copies lacks them: that is no news.
-            let idle = |session: &&Session| {
-                session.yielded && session.make_up.is_empty() && session.make_up_pending == 0
-            };
+            let idle = |session: &&Session| session.yielded && session.is_given();
             let Some(session) = self.sessions.with(peer).filter(idle) else { continue };
             let from = session.compared.map_or(Bound::Unbounded, Bound::Excluded);
             let mut rest = self.partitions.range((from, Bound::Unbounded));
@@ -49,33 +48,25 @@ impl Node {
         let digest = Digest::of(&messages);
         let deadline = now.mono.plus(ANSWER_WITHIN);
         self.timers.at_latest(Timer::Deadlines, deadline);
-        let kind = Question::Compare(messages.into_iter().collect());
+        let kind = Question::Compare(id, messages.into_iter().collect());
         let call = self.desk.calls.start([peer], deadline, kind);
         let (queue, partition) = id;
         self.say(peer, Envelope::Compare { call, queue, partition, digest }, effects);
     }
 
-    /// Another holder compares: if anything differs, it is told all that is here.
+    /// Another holder compares: if anything differs, it asks what is here.
     pub(super) fn compared(
         &mut self,
         peer: NodeId,
         (call, id, digest): (u64, PartitionId, Digest),
         effects: &mut Effects,
     ) {
-        let mut partitions = Vec::new();
-        if Digest::of(&self.settled_for(peer, id)) == digest {
-            self.count("compared_equal");
-        } else {
-            self.count("compared_different");
-            let known = self.partitions.get(&id).map(|partition| &partition.known);
-            partitions.push(
-                known.map_or_else(
-                    || super::refilling::nothing(id),
-                    |known| known.inventory(id, None),
-                ),
-            );
-        }
-        self.say(peer, Envelope::Inventory { call, partitions, last: true }, effects);
+        let after = Place::before(id);
+        let equal = Digest::of(&self.settled_for(peer, id)) == digest;
+        self.count(if equal { "compared_equal" } else { "compared_different" });
+        let span = Span { after, until: (!equal).then_some(after) };
+        let partitions = Vec::new();
+        self.say(peer, Envelope::Inventory { call, partitions, span }, effects);
     }
 
     /// What is settled here and should be at that node as well.

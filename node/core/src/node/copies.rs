@@ -9,6 +9,7 @@ use super::loading::StoredRow;
 use super::twins::AfterTwins;
 use crate::custody::burial::{Numbers, merge_numbers};
 use crate::custody::known::Seen;
+use crate::custody::part::pieces;
 use crate::effect::Effects;
 use crate::envelope::{CopyException, CopyItem, Envelope};
 use crate::ledger::{Key, MessageKey, MessageRecord, Write, record};
@@ -16,7 +17,6 @@ use crate::now::Now;
 use crate::queue::{First, Head, ListId, Partition, Rule, Told};
 use crate::ranges::Ranges;
 use crate::session::PartitionId;
-use crate::table::rendezvous::{self, Slot};
 use crate::timer::Timer;
 
 impl Node {
@@ -199,21 +199,9 @@ impl Node {
     pub(super) fn tell_lists(&self, id: PartitionId, messages: &Numbers, effects: &mut Effects) {
         let Some(partition) = self.partitions.get(&id) else { return };
         for (nodes, messages) in partition.lists.told(Told::These(messages)) {
-            for node in &nodes {
-                self.say(*node, lists_of(id, (nodes.clone(), messages.clone())), effects);
-            }
-        }
-    }
-
-    /// Tells a node at the start of a session which messages are here under other lists than it
-    /// would think.
-    pub(super) fn send_lists(&self, peer: NodeId, effects: &mut Effects) {
-        for (id, partition) in &self.partitions {
-            let mut homes = self.homes(*id);
-            rendezvous::order(Slot::of(id.0, id.1), &mut homes);
-            for list in partition.lists.told(Told::Except(&homes)) {
-                if list.0.contains(&peer) {
-                    self.say(peer, lists_of(*id, list), effects);
+            for piece in pieces(messages, self.config.inventory_part) {
+                for node in &nodes {
+                    self.say(*node, lists_of(id, (nodes.clone(), piece.clone())), effects);
                 }
             }
         }
@@ -345,7 +333,7 @@ fn exception(gone: bool, accepted: Stamp, purged: Stamp) -> Option<CopyException
     (accepted <= purged).then_some(CopyException::Purged(purged))
 }
 
-fn lists_of((queue, partition): PartitionId, list: (Vec<NodeId>, Numbers)) -> Envelope {
+pub(super) fn lists_of((queue, partition): PartitionId, list: (Vec<NodeId>, Numbers)) -> Envelope {
     let (holders, messages) = list;
     Envelope::Listed { queue, partition, holders, messages }
 }

@@ -63,7 +63,7 @@ impl Node {
         let members = self.members().map(|(node, _)| node);
         for node in members.filter(|node| *node != self.config.node) {
             left += match self.sessions.with(node) {
-                Some(session) if session.marked && session.inventory_complete => {
+                Some(session) if session.is_marked() => {
                     session.make_up.len() as u64 + u64::from(session.make_up_pending)
                 }
                 _ => 1,

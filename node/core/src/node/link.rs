@@ -11,7 +11,7 @@ use super::tables::TableNews;
 use super::{Drain, Node};
 use crate::custody::burial::Push;
 use crate::effect::{Effect, Effects};
-use crate::envelope::{Envelope, PeerHello, Wanted};
+use crate::envelope::{Envelope, PeerHello, Span, Wanted};
 use crate::event::LinkId;
 use crate::ledger::{Key, Write, record};
 use crate::membership::{Generation, Profile, Zone};
@@ -83,8 +83,7 @@ impl Node {
         }
         self.push_tombstones(now, peer, Duration::ZERO, effects);
         self.say(peer, Envelope::Mark, effects);
-        self.send_inventory(peer, effects);
-        self.send_lists(peer, effects);
+        self.tell_inventory(peer, Span::all().after, effects);
         for queue in self.reception.wanted().collect::<Vec<_>>() {
             self.say(peer, Envelope::Want { queue, wanted: Wanted::Yes }, effects);
         }

@@ -73,9 +73,7 @@ impl Node {
     pub(super) fn pass_custody(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
         let fit = self.is_fit();
         let Some(session) = self.sessions.progress_mut(peer) else { return };
-        let told = session.marked && session.inventory_complete;
-        let given = session.make_up.is_empty() && session.make_up_pending == 0;
-        if !told || !given {
+        if !session.is_marked() || !session.is_given() {
             return;
         }
         let hands_over = session.yielded_by && session.fit && !fit;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use gaggle_wire::{DeliveryLabel, NodeId, QueueId, RECEIVE_MAX, Receipt};
 
 use super::Node;
-use super::inventory::Question;
+use super::asking::Question;
 use crate::effect::Effects;
 use crate::envelope::Envelope;
 use crate::event::Reply;

@@ -12,11 +12,11 @@ use std::time::Duration;
 use gaggle_wire::{NodeId, Receipt};
 
 use super::Node;
-use super::inventory::Question;
+use super::asking::{Question, Words};
 use super::loading::Load;
 use crate::custody::burial::Numbers;
 use crate::effect::Effects;
-use crate::envelope::{Envelope, Heard, PartitionInventory};
+use crate::envelope::{Heard, Lost, PartitionInventory};
 use crate::event::{Missed, Reply};
 use crate::ledger::key::messages_between;
 use crate::ledger::{MessageKey, MessageRecord, Row};
@@ -106,10 +106,8 @@ impl Node {
             self.timers.at_latest(Timer::Deadlines, deadline);
             let kind = Question::Lost { id, messages: messages.clone(), found: Vec::new() };
             let call = self.desk.calls.start(nodes.iter().copied(), deadline, kind);
-            let (queue, partition) = id;
             for node in nodes {
-                let messages = messages.clone();
-                self.say(node, Envelope::Fetch { call, queue, partition, messages }, effects);
+                self.ask_about(node, call, (id, messages.clone(), Words::Fetch), effects);
             }
             self.call_over(now, call, effects);
         }
@@ -123,12 +121,8 @@ impl Node {
         (call, id, messages): (u64, PartitionId, &Numbers),
         effects: &mut Effects,
     ) {
-        let none = nothing(id);
-        let known = self.partitions.get(&id).map(|partition| &partition.known);
-        let here = known.map_or_else(|| none.clone(), |known| known.inventory(id, Some(messages)));
-        let answer = Envelope::Inventory { call, partitions: vec![here], last: true };
-        self.say(peer, answer, effects);
-        self.give_lacking(peer, id, &none, Some(messages));
+        let told = self.asked(peer, call, (id, messages, Lost::Lacks), effects);
+        self.give_lacking(peer, id, &nothing(id), &told);
         self.make_up(now, peer, effects);
     }
 

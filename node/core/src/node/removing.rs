@@ -16,7 +16,7 @@ use std::time::Duration;
 use gaggle_wire::{Loss, NodeId, Refusal, Response};
 
 use super::Node;
-use super::inventory::Question;
+use super::asking::Question;
 use super::tables::TableNews;
 use crate::calls::TableChange;
 use crate::effect::{Effect, Effects};

@@ -6,9 +6,9 @@ use std::time::Duration;
 use gaggle_wire::{NodeId, QueueId, QueueName, RECEIVE_MAX, Refusal, Request, Response};
 
 use super::Node;
+use super::asking::Question;
 use super::copies::{NewCopies, Relisting};
 use super::deleting::NewTombstones;
-use super::inventory::Question;
 use super::making_up::MAKE_UP;
 use super::peeking::Peek;
 use super::sending::NewSend;
@@ -210,6 +210,7 @@ impl Node {
             | Envelope::Ask { .. }
             | Envelope::Fetch { .. }
             | Envelope::Compare { .. }
+            | Envelope::More { .. }
             | Envelope::Inventory { .. } => self.copy_envelope(now, peer, envelope, effects),
             Envelope::Tombstones {
                 batch,
@@ -276,8 +277,9 @@ impl Node {
             Envelope::Listed { queue, partition, holders, messages } => {
                 self.lists_came((queue, partition), (&holders, &messages), effects);
             }
-            Envelope::Ask { call, queue, partition, messages, .. } => {
-                self.asked(peer, call, ((queue, partition), &messages), effects);
+            Envelope::Ask { call, lost, queue, partition, messages } => {
+                let asked = ((queue, partition), &messages[..], lost);
+                self.asked(peer, call, asked, effects);
             }
             Envelope::Compare { call, queue, partition, digest } => {
                 self.compared(peer, (call, (queue, partition), digest), effects);
@@ -285,9 +287,10 @@ impl Node {
             Envelope::Fetch { call, queue, partition, messages } => {
                 self.fetched(now, peer, (call, (queue, partition), &messages), effects);
             }
-            Envelope::Inventory { call, partitions, last } => {
-                self.inventory_came(now, peer, (call, partitions, last), effects);
+            Envelope::Inventory { call, partitions, span } => {
+                self.inventory_came(now, peer, (call, partitions, span), effects);
             }
+            Envelope::More { after } => self.tell_inventory(peer, after, effects),
             _ => unreachable!("the caller sorts envelopes"),
         }
     }

@@ -8,14 +8,15 @@ use gaggle_wire::{
 };
 use rand::RngExt;
 
+use super::asking::{Question, Words};
 use super::copies::Stored;
 use super::deleting::NewTombstones;
-use super::inventory::Question;
 use super::twins::AfterTwins;
 use super::{Drain, Node};
+use crate::custody::burial::Numbers;
 use crate::custody::sending::{Sending, Verdict};
 use crate::effect::Effects;
-use crate::envelope::{CopyException, Envelope};
+use crate::envelope::{CopyException, Envelope, Lost};
 use crate::event::Reply;
 use crate::now::Now;
 use crate::ranges::Ranges;
@@ -36,6 +37,15 @@ pub(super) struct NewSend {
     pub(super) gone: Ranges,
     /// Numbers of those that other nodes said they hold.
     pub(super) held: BTreeMap<NodeId, Ranges>,
+}
+
+impl NewSend {
+    /// Its messages: all are of one process.
+    pub(super) fn numbers(&self) -> Numbers {
+        let process = self.labels.first().map(|label| label.stamp.process);
+        let numbers = self.labels.iter().map(|label| label.number).collect();
+        process.map(|process| (process, numbers)).into_iter().collect()
+    }
 }
 
 impl Node {
@@ -123,13 +133,10 @@ impl Node {
         asked.truncate(self.replicas(new.id) + NEW_HOMES);
         asked.extend(self.leaving());
         asked.retain(|node| self.sessions.with(*node).is_some());
-        let [first, ..] = new.labels[..] else { return false };
-        if asked.is_empty() {
+        if asked.is_empty() || new.labels.is_empty() {
             return false;
         }
-        let (queue, partition) = new.id;
-        let numbers: Ranges = new.labels.iter().map(|label| label.number).collect();
-        let messages = vec![(first.stamp.process, numbers)];
+        let (id, messages) = (new.id, new.numbers());
         let new = NewSend {
             reply: new.reply,
             id: new.id,
@@ -143,10 +150,9 @@ impl Node {
         let deadline = now.mono.plus(ASK_WITHIN);
         self.timers.at_latest(Timer::Deadlines, deadline);
         let call = self.desk.calls.start(asked.iter().copied(), deadline, kind);
-        let attempt = Attempt::Again;
         for node in asked {
-            let messages = messages.clone();
-            self.say(node, Envelope::Ask { call, attempt, queue, partition, messages }, effects);
+            let again = Words::Ask(Lost::Counts);
+            self.ask_about(node, call, (id, messages.clone(), again), effects);
         }
         true
     }

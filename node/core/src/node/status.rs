@@ -13,8 +13,8 @@ use gaggle_wire::{
 };
 
 use super::Node;
+use super::asking::Question;
 use super::giving::millis;
-use super::inventory::Question;
 use super::loading::{Load, range_after};
 use crate::effect::Effects;
 use crate::envelope::{Envelope, QueueTold};

@@ -6,7 +6,7 @@ use gaggle_wire::{
     ChangeMode, LIST_MAX, NodeId, QueueId, QueueName, Refusal, Response, SettingsChange, Stamp,
 };
 
-use super::inventory::Question;
+use super::asking::Question;
 use super::requests::not_found;
 use super::{Drain, Node};
 use crate::calls::TableChange;

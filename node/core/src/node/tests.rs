@@ -6,6 +6,7 @@ mod figures;
 mod hostile;
 mod limits;
 mod oldest;
+mod parts;
 mod passing;
 mod putting_back;
 mod repair;

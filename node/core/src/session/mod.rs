@@ -25,6 +25,7 @@ use gaggle_wire::NodeId;
 pub(crate) use disks::{Disk, DiskRecord, Disks};
 
 use crate::custody::burial::Numbers;
+use crate::envelope::{Place, Span};
 use crate::event::LinkId;
 use crate::now::Mono;
 
@@ -53,10 +54,8 @@ pub(crate) struct Session {
     pub(crate) kept: bool,
     /// Whether the other has said that it leaves.
     pub(crate) leaving: bool,
-    /// Whether all of the other's inventory has come.
-    pub(crate) inventory_complete: bool,
-    /// Partitions that the other's inventory has named so far.
-    pub(crate) inventoried: BTreeSet<PartitionId>,
+    /// How much of the other's inventory has come.
+    pub(crate) inventoried: Inventoried,
     /// What the other lacks and this side holds, still to be read.
     pub(crate) make_up: VecDeque<(PartitionId, Numbers)>,
     /// Batches of made-up copies, and reads for them, that are under way.
@@ -65,6 +64,27 @@ pub(crate) struct Session {
     pub(crate) compared: Option<PartitionId>,
     /// The other's wall clock minus the own one, as last told.
     pub(crate) clock_offset: Option<i64>,
+}
+
+/// How much has come of what another node says that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Inventoried {
+    /// All up to here; what lies behind is on its way.
+    Coming(Place),
+    /// All.
+    All,
+}
+
+impl Session {
+    /// Whether all is known that the other knew to be gone when it sent its mark.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.marked && self.inventoried == Inventoried::All
+    }
+
+    /// Whether the other was given all that it is known to lack.
+    pub(crate) fn is_given(&self) -> bool {
+        self.make_up.is_empty() && self.make_up_pending == 0
+    }
 }
 
 /// All sessions of this node.
@@ -119,8 +139,7 @@ impl Sessions {
             fit_told: true,
             kept: false,
             leaving: false,
-            inventory_complete: false,
-            inventoried: BTreeSet::new(),
+            inventoried: Inventoried::Coming(Span::all().after),
             make_up: VecDeque::new(),
             make_up_pending: 0,
             compared: None,
@@ -263,7 +282,7 @@ impl Sessions {
 
     /// Whether anything may be handed out at all.
     pub(crate) fn may_serve_any(&self) -> bool {
-        self.awaited.is_empty() && self.sessions.values().all(|session| session.marked)
+        self.awaited.is_empty() && self.sessions.values().all(Session::is_marked)
     }
 
     /// Whether this node hands out what is held by this list, which is in the slot's order.
@@ -293,7 +312,8 @@ mod tests {
         let mut sessions = Sessions::new(me, [], Disks::default());
         for peer in peers {
             sessions.start(LinkId(peer.0), *peer, 1);
-            sessions.with_mut(*peer).unwrap().marked = true;
+            let session = sessions.with_mut(*peer).unwrap();
+            (session.marked, session.inventoried) = (true, Inventoried::All);
         }
         sessions
     }
@@ -363,6 +383,13 @@ mod tests {
         assert!(!sessions.may_serve(&[A, B]), "a fresh mark of the others comes first");
         sessions.with_mut(C).unwrap().marked = true;
         assert!(sessions.may_serve(&[A, B]));
+    }
+
+    #[test]
+    fn a_mark_counts_once_all_is_told_that_the_other_has() {
+        let mut sessions = met(B, &[A]);
+        sessions.with_mut(A).unwrap().inventoried = Inventoried::Coming(Span::all().after);
+        assert!(!sessions.may_serve(&[A, B]), "P4: it may be told yet that something is gone");
     }
 
     #[test]

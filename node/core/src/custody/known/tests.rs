@@ -1,6 +1,8 @@
 //! What is known of ids, and what is written down of it.
 
 use super::*;
+use crate::custody::part::Room;
+use crate::envelope::Lost;
 
 const P: ProcessId = ProcessId(1);
 
@@ -109,9 +111,14 @@ fn a_host_that_lost_its_copy_still_says_that_it_had_one() {
     known.lose(P, &Ranges::of(1, 1));
     let asked = [(P, Ranges::of(1, 5))];
     let id = (gaggle_wire::QueueId(gaggle_wire::Stamp::ZERO), 0);
-    let told = known.inventory_with_lost(id, &asked);
+    let asked = |lost| {
+        let (told, cut) = known.asked((id, &asked.to_vec()), lost, &mut Room::new(9));
+        assert_eq!(cut, None);
+        told
+    };
+    let told = asked(Lost::Counts);
     assert_eq!(told.processes, [(P, Ranges::of(1, 1), Ranges::default())]);
-    let truth = known.inventory(id, Some(&asked));
+    let truth = asked(Lost::Lacks);
     assert_eq!(truth.processes, [(P, Ranges::default(), Ranges::default())]);
 }
 

@@ -2,6 +2,7 @@
 //! busy, or makes it write what it cannot read. Most of it was found by the fuzzer's walks.
 
 use super::*;
+use crate::envelope::Span;
 use crate::event::LinkId;
 
 const PEER: NodeId = NodeId(2);
@@ -47,7 +48,7 @@ fn who_says_that_it_has_copies_before_they_were_read_is_given_copies_all_the_sam
     let (partition, holders) = (0, vec![ME, PEER]);
     let labels = vec![label];
     bench.hear(copy_of((queue, partition), holders, labels));
-    let envelope = Envelope::Inventory { call: 0, partitions: Vec::new(), last: true };
+    let envelope = Envelope::Inventory { call: 0, partitions: Vec::new(), span: Span::all() };
     let (now, mut effects) = (bench.now(), Effects::new());
     bench.node.handle(now, Event::Envelope { link: LINK, envelope }, &mut effects);
     let load = effects.drain().find_map(|effect| match effect {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::envelope::Span;
 use crate::event::LinkId;
 use crate::table::rendezvous::{self, Slot};
 
@@ -25,7 +26,7 @@ fn shared(first: NodeId) -> (Bench, QueueId) {
     let hello = PeerHello { node: PEER, store: 9, ..bench.node.hello() };
     bench.handle(Event::LinkUp { link: LINK, hello: Box::new(hello) });
     bench.peer_says(Envelope::Mark);
-    let inventory = Envelope::Inventory { call: 0, partitions: vec![], last: true };
+    let inventory = Envelope::Inventory { call: 0, partitions: vec![], span: Span::all() };
     assert_eq!(bench.peer_says(inventory), [Envelope::Yield]);
     assert_eq!(bench.peer_says(Envelope::Yield), []);
     let holders = vec![ME, PEER];
