@@ -122,6 +122,8 @@ struct Run {
     counted: Vec<(&'static str, u64)>,
     /// What was last said of the own readiness: ready, slow.
     told: (bool, bool),
+    /// What clients were told last of the members.
+    welcomed: Option<Welcome>,
     /// The members that are on disk.
     members_written: BTreeMap<NodeId, Vec<u8>>,
     /// When the present resend window began: time goes on in such steps for what was stored.

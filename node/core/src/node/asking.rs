@@ -135,11 +135,9 @@ impl Node {
 
     /// Everybody in session that should have these was asked for them.
     fn asked_all(&mut self, id: PartitionId, messages: &Numbers) {
-        let Some(partition) = self.partitions.get_mut(&id) else { return };
-        partition.known.told_all(messages);
-        if partition.passed_over {
-            partition.close_window();
-            self.reception.touch(id.0);
+        if let Some(partition) = self.partitions.get_mut(&id) {
+            partition.known.told_all(messages);
+            self.reconsider(id);
         }
     }
 

@@ -167,7 +167,7 @@ impl Node {
         let id = (inventory.queue, inventory.partition);
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let mut gone: Numbers = Vec::new();
-        let (mut common, mut unsettled): (Numbers, bool) = (Vec::new(), false);
+        let (mut common, mut settled): (Numbers, bool) = (Vec::new(), false);
         for (process, theirs, buried) in &inventory.processes {
             let Some(known) = partition.known.of(*process) else { continue };
             let mut dead = known.held.intersection(buried);
@@ -182,12 +182,11 @@ impl Node {
             }
             if !both.is_empty() {
                 partition.known.settle(*process, &both);
-                unsettled = true;
+                settled = true;
             }
         }
-        if unsettled && partition.passed_over {
-            partition.close_window();
-            self.reception.touch(id.0);
+        if settled {
+            self.reconsider(id);
         }
         // Nobody said that these copies are of one send, and so under one list.
         self.tell_lists(id, &common, effects);

@@ -100,10 +100,7 @@ impl Node {
             for (process, numbers) in partition.lists.held_for(peer) {
                 partition.known.settle(process, &numbers);
             }
-            if partition.passed_over {
-                partition.close_window();
-                self.reception.touch(id.0);
-            }
+            self.reconsider(id);
             self.write_settled(id, effects);
         }
     }
@@ -247,7 +244,7 @@ impl Node {
             self.session_ended(now, link, effects);
         }
         effects.push(Effect::Links(wanted));
-        effects.push(Effect::Welcome(self.welcome()));
+        self.tell_members(effects);
         let later = now.mono.plus(self.config.serve_alone_after);
         self.timers.at_latest(Timer::ServeAlone, later);
         self.custody_changed(now, effects);
@@ -281,7 +278,16 @@ impl Node {
             let (profile, mut out) = (self.profile(), Vec::new());
             self.membership.set_profile(now.mono, profile, &mut out);
             self.membership_said(now, out, effects);
-            effects.push(Effect::Welcome(self.welcome()));
+            self.tell_members(effects);
+        }
+    }
+
+    /// Tells the clients of the members and how they stand, if that has changed.
+    fn tell_members(&mut self, effects: &mut Effects) {
+        let welcome = self.welcome();
+        if self.run.welcomed.as_ref() != Some(&welcome) {
+            self.run.welcomed = Some(welcome.clone());
+            effects.push(Effect::Welcome(welcome));
         }
     }
 

@@ -19,7 +19,7 @@ use crate::event::{LinkId, LoadId, ScanEnd};
 use crate::ledger::key::{due_before, messages, messages_after};
 use crate::ledger::{Key, MessageKey, MessageRecord, Row, Write, record};
 use crate::now::Now;
-use crate::queue::{Given, Head, Reach};
+use crate::queue::{Given, Head, Reach, Rule};
 use crate::session::PartitionId;
 use crate::timer::Timer;
 
@@ -110,6 +110,17 @@ impl Node {
         self.load(Load::Window(id, reading), range, limit, effects);
     }
 
+    /// Something of a partition is settled: reads its window anew if rows were passed over that may
+    /// be handed out now.
+    pub(super) fn reconsider(&mut self, id: PartitionId) {
+        if let Some(partition) = self.partitions.get_mut(&id)
+            && partition.passed_over
+        {
+            partition.close_window();
+            self.reception.touch(id.0);
+        }
+    }
+
     /// What was asked for is here.
     pub(super) fn loaded(&mut self, now: Now, load: LoadId, found: Loaded, effects: &mut Effects) {
         let Some(kind) = self.desk.loads.under_way.remove(&load) else { return };
@@ -196,8 +207,9 @@ impl Node {
         effects: &mut Effects,
     ) {
         let (stored, last) = self.stored(rows, end);
-        let heads: Vec<Head> =
-            stored.into_iter().filter_map(|stored| self.consider(now, id, stored)).collect();
+        let rule = self.rule(now, id.0);
+        let considered = stored.into_iter().filter_map(|row| self.consider(now, (id, rule), row));
+        let heads: Vec<Head> = considered.collect();
         let reach = match (end, last) {
             (ScanEnd::More, Some(last)) => Reach::Until(last),
             _ => Reach::End,
@@ -214,9 +226,13 @@ impl Node {
     }
 
     /// What a row means for the window: a head that is ready, or nothing.
-    fn consider(&mut self, now: Now, id: PartitionId, stored: StoredRow) -> Option<Head> {
+    fn consider(
+        &mut self,
+        now: Now,
+        (id, rule): (PartitionId, Rule),
+        stored: StoredRow,
+    ) -> Option<Head> {
         let StoredRow { key, message, deliveries } = stored;
-        let rule = self.rule(now, id.0);
         let purged = self.table.entry(id.0)?.purged;
         let list = self.intern(id, &message.holders);
         let partition = self.partitions.get_mut(&id)?;
@@ -314,8 +330,9 @@ impl Node {
 
     fn arrival_read(&mut self, now: Now, id: PartitionId, rows: Vec<Row>) {
         let (stored, _) = self.stored(rows, ScanEnd::Reached);
+        let rule = self.rule(now, id.0);
         for stored in stored {
-            if let Some(head) = self.consider(now, id, stored) {
+            if let Some(head) = self.consider(now, (id, rule), stored) {
                 let max = self.config.window_max;
                 let partition = self.partitions.get_mut(&id).expect("it was considered in it");
                 partition.window.arrive(head, max);

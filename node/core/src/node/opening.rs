@@ -213,6 +213,7 @@ impl Node {
                 counters: BTreeMap::from([("rows_damaged", opened.damaged)]),
                 skews: BTreeMap::new(),
                 told: (false, false),
+                welcomed: None,
                 members_written: opened.written,
                 rng,
             },

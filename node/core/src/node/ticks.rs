@@ -78,10 +78,7 @@ impl Node {
         for (queue, number, process, numbers) in messages {
             let Some(partition) = self.partitions.get_mut(&(queue, number)) else { continue };
             partition.known.settle(process, &numbers);
-            if partition.passed_over {
-                partition.close_window();
-                self.reception.touch(queue);
-            }
+            self.reconsider((queue, number));
         }
     }
 

@@ -82,3 +82,26 @@ fn a_wall_clock_that_runs_ahead_of_the_steady_one_ends_all_sessions() {
         assert_eq!(bench.node.counter("pauses_by_wall"), u64::from(ended));
     }
 }
+
+/// The view was looked at again, and every client was told of members it knew.
+#[test]
+fn clients_are_told_of_the_members_only_when_something_is_new() {
+    let mut bench = Bench::open(BTreeMap::new(), 0);
+    let mut effects = bench.handle(Event::Started);
+    effects.extend(bench.up_again(1, 5, DISK));
+    let parted = bench.is_left(1);
+    effects.extend(parted.iter().cloned());
+    for _ in 0..3 {
+        effects.extend(bench.pass(1000));
+    }
+    let told: Vec<&Welcome> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Welcome(welcome) => Some(welcome),
+            _ => None,
+        })
+        .collect();
+    assert!(told.len() > 1, "who came is told");
+    assert!(told.windows(2).all(|pair| pair[0] != pair[1]), "{told:?}");
+    assert!(!parted.is_empty());
+}
