@@ -63,16 +63,21 @@ pub struct Config {
     pub window_max: usize,
     /// Rows that are read in one go.
     pub page_rows: usize,
-    /// Ranges that one part of an inventory says, at most. A range is at most 20 bytes, a process or a
-    /// partition, which count as one each, 32: below a frame by far, and 15 ms at 100 MB/s.
+    /// Ranges that one part of an inventory says, at most. A range is at most 20 bytes, a process
+    /// or a partition, which count as one each, 32: below a frame by far, and 15 ms at 100 MB/s.
     pub inventory_part: usize,
     /// Messages of a queue that one node may have in flight, over all partitions that it hands out
     /// (SQS: 120,000 per queue).
     pub in_flight_max: usize,
     /// Requests that wait at a node (receives, sends under way), at most.
     pub waiting_max: usize,
-    /// Queues, at most: every node has the whole table.
+    /// Queues, at most: every node has the whole table. What others have made beyond it is taken
+    /// in all the same, or tables would never be the same.
     pub queues_max: usize,
+    /// Entries of the table, at most: those of deleted queues stay, so that none comes back. All of
+    /// them are told as a session begins, 200 bytes and a name each: 200,000 are below what may
+    /// wait for a node (64 MiB).
+    pub entries_max: usize,
 }
 
 impl Config {
@@ -110,6 +115,7 @@ impl Config {
             in_flight_max: 120_000,
             waiting_max: 100_000,
             queues_max: 100_000,
+            entries_max: 200_000,
         }
     }
 }

@@ -10,6 +10,7 @@ use super::asking::Question;
 use super::requests::not_found;
 use super::{Drain, Node};
 use crate::calls::TableChange;
+use crate::config::Config;
 use crate::effect::Effects;
 use crate::envelope::Envelope;
 use crate::event::Reply;
@@ -45,14 +46,23 @@ impl Node {
             };
             return effects.answer(reply, response);
         }
-        if self.table.count() >= self.config.queues_max {
-            let limit = self.config.queues_max as u64;
-            let what = "queues".to_owned();
-            return effects.answer(reply, refuse(Refusal::LimitReached { what, limit }));
+        if let Some(refusal) = self.table_is_full() {
+            return effects.answer(reply, refuse(refusal));
         }
         let entry = Entry::new(QueueId(self.stamp(now, effects)), name, settings);
         let response = Response::Queue(Box::new(entry.describe()));
         self.change_table(now, (reply, response), vec![entry], effects);
+    }
+
+    /// Why no queue may be created: there are as many as may be, or there have been.
+    fn table_is_full(&self) -> Option<Refusal> {
+        let Config { queues_max, entries_max, .. } = self.config;
+        let limits = [
+            ("queues", self.table.count(), queues_max),
+            ("queues, deleted ones among them,", self.table.len(), entries_max),
+        ];
+        let (what, _, limit) = limits.into_iter().find(|(_, count, max)| count >= max)?;
+        Some(Refusal::LimitReached { what: what.to_owned(), limit: limit as u64 })
     }
 
     pub(super) fn set_queue(

@@ -5,6 +5,7 @@ mod faults;
 mod figures;
 mod hostile;
 mod limits;
+mod many_queues;
 mod oldest;
 mod parts;
 mod passing;

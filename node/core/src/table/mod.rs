@@ -207,6 +207,11 @@ impl Table {
         self.removals.merge(removal)
     }
 
+    /// How many entries there are, deleted ones among them.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Takes an entry in; the merged one if it brought anything new.
     pub(crate) fn merge(&mut self, entry: &Entry) -> Option<&Entry> {
         let changed = match self.entries.get_mut(&entry.id) {

@@ -27,6 +27,8 @@ pub(super) struct Flock {
     sent: u64,
     /// How many packets were sent, lost ones included.
     pub(super) packets: usize,
+    /// How many bytes were in them.
+    pub(super) bytes: usize,
     rng: Pcg64Mcg,
     /// Everything that came out, if wanted.
     pub(super) trace: Option<Vec<(Mono, usize, Output)>>,
@@ -69,6 +71,7 @@ impl Flock {
             under_way: BTreeMap::new(),
             sent: 0,
             packets: 0,
+            bytes: 0,
             rng: Pcg64Mcg::seed_from_u64(seed),
             trace: None,
             refusals: Vec::new(),
@@ -151,6 +154,7 @@ impl Flock {
                 let target = (0..self.geese.len()).find(|target| peer(*target) == to);
                 let Some(target) = target else { return };
                 self.packets += 1;
+                self.bytes += data.len();
                 let lost = self.rng.random_range(0..1_000) < self.loss;
                 let stranger = named.is_some_and(|named| named != self.geese[target].node);
                 if lost || stranger || self.cuts.contains(&(who, target)) {

@@ -1,5 +1,7 @@
 //! Coming together, and what the members learn of each other.
 
+use std::time::Duration;
+
 use super::super::*;
 use super::flock::*;
 
@@ -25,6 +27,38 @@ fn forty_nodes_form_though_a_feed_holds_half_of_them() {
     let took = flock.until(SECOND * 60, Flock::is_complete);
     println!("forty nodes: {took:?}");
     assert_eq!(flock.rejoined(), 0);
+}
+
+/// As many as a cluster may have, started at once; each packet is checked for its size as it goes.
+#[test]
+fn a_hundred_nodes_form_and_gossip_no_more_than_a_few() {
+    let mut flock = Flock::new(100, 1);
+    (0..100).for_each(|who| flock.start(who));
+    let mut took = Duration::ZERO;
+    while !flock.is_complete() {
+        assert!(took < SECOND * 60, "{}", flock.picture());
+        flock.run(SECOND / 2);
+        took += SECOND / 2;
+    }
+    flock.run(SECOND * 30);
+    let before = (flock.packets, flock.bytes);
+    flock.run(SECOND * 10);
+    let (packets, bytes) = ((flock.packets - before.0) / 1000, (flock.bytes - before.1) / 1000);
+    println!("a hundred nodes: {took:?}, then {packets} packets, {bytes} bytes a second and node");
+    assert!(packets < 60, "{packets} packets a second and node");
+    assert!(flock.is_complete() && flock.rejoined() == 0);
+    assert_eq!(flock.refusals, []);
+}
+
+/// A certificate is what lets a node in: no number of members is refused below that of the view.
+#[test]
+fn who_comes_as_the_hundred_and_first_is_a_member_like_any_other() {
+    let mut flock = Flock::new(101, 2);
+    (0..100).for_each(|who| flock.start(who));
+    flock.run(SECOND * 20);
+    flock.start(100);
+    flock.run(SECOND * 20);
+    assert!(flock.is_complete(), "{}", flock.picture());
 }
 
 #[test]
