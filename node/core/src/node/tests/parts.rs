@@ -3,6 +3,7 @@
 use super::*;
 use crate::envelope::{Lost, PartitionInventory, Place, Span};
 use crate::event::LinkId;
+use crate::table::rendezvous::{self, Slot};
 
 const PEER: NodeId = NodeId(2);
 /// Ranges of a part: few enough that twenty take several.
@@ -16,6 +17,20 @@ impl Bench {
         let queue = bench.queue(one_partition());
         bench.links(1);
         (bench, queue)
+    }
+
+    /// A node in session with another, and a partition that it is the first holder of.
+    fn first_holder() -> (Self, QueueId, u16) {
+        let mut bench = Self::new();
+        let queue = bench.queue(SettingsChange { partitions: Some(16), ..Default::default() });
+        bench.links(1);
+        let is_first = |partition: &u16| {
+            let mut order = vec![ME, PEER];
+            rendezvous::order(Slot::of(queue, *partition), &mut order);
+            order[0] == ME
+        };
+        let partition = (0..16).find(is_first).expect("it is first somewhere");
+        (bench, queue, partition)
     }
 
     fn links(&mut self, link: u64) -> Vec<Envelope> {
@@ -293,4 +308,63 @@ fn holders_that_differ_are_asked_in_the_words_of_any_other_question() {
     // What it has lost it is to be given.
     let lacks = |said: &Envelope| matches!(said, Envelope::Ask { lost: Lost::Lacks, .. });
     assert!(heard.iter().any(lacks), "P1: {heard:?}");
+}
+
+/// The other may have yielded long before the rest of what it has is asked for, and in that may be
+/// a delete that no tombstone told of: the message was given out again.
+#[test]
+fn nothing_is_handed_out_before_the_last_part_has_come() {
+    let (mut bench, queue, partition) = Bench::first_holder();
+    let labels = vec![bench.label(1), bench.label(3)];
+    bench.hears_on(1, copy_of((queue, partition), vec![ME, PEER], labels.clone()));
+    bench.handle(Event::LinkDown { link: LinkId(1) });
+    bench.links(2);
+    assert_eq!(bench.receive(9, 20_000), None);
+    let link = LinkId(2);
+    let mut hear = |envelope| bench.handle(Event::Envelope { link, envelope });
+    assert_eq!(hear(Envelope::Mark), []);
+    assert_eq!(hear(Envelope::Yield), []);
+    let told = |span, held, gone| {
+        let processes = vec![(PRODUCER, held, gone)];
+        let partitions = vec![PartitionInventory { queue, partition, processes }];
+        Envelope::Inventory { call: 0, partitions, span }
+    };
+    let after = Place { queue, partition, process: PRODUCER, number: 2 };
+    let first = Span { until: Some(after), ..Span::all() };
+    let (holders, messages) = (vec![ME, PEER], vec![(PRODUCER, Ranges::of(1, 1))]);
+    assert_eq!(
+        hear(told(first, Ranges::of(1, 1), Ranges::default())),
+        [
+            Effect::Send {
+                link,
+                envelope: Envelope::Listed { queue, partition, holders, messages }
+            },
+            Effect::Send { link, envelope: Envelope::More { after } },
+        ],
+        "P4: the third message waits, and so does the first"
+    );
+    let last = Span { after, until: None };
+    let effects = hear(told(last, Ranges::default(), Ranges::of(3, 3)));
+    let [.., Effect::Welcome(welcome), Effect::Answer { reply, response }] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    let Response::Deliveries { deliveries } = response else { panic!("{response:?}") };
+    assert_eq!(numbers(deliveries), [1], "P4");
+    let Effect::Write(Write::Put { value, .. }) = &effects[2] else { panic!("{effects:?}") };
+    let block: BlockRecord = record::decode(value).unwrap();
+    assert_eq!(block.messages, [(PRODUCER, Ranges::of(3, 3))]);
+    let row = MessageKey { queue, partition, stamp: labels[1].stamp };
+    let tombstone = Key::Tombstones(queue, partition, 0).encode();
+    assert_eq!(
+        effects,
+        [
+            Effect::Write(Write::Delete { key: row.encode() }),
+            Effect::Write(Write::Delete { key: Key::Deliveries(row).encode() }),
+            Effect::Write(Write::Put { key: tombstone, value: value.clone() }),
+            Effect::Send { link, envelope: Envelope::Yield },
+            Effect::Links(Vec::new()),
+            Effect::Welcome(welcome.clone()),
+            Effect::Answer { reply: *reply, response: response.clone() },
+        ]
+    );
 }
