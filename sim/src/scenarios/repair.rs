@@ -5,7 +5,8 @@ use gaggle_core::event::Event;
 use gaggle_wire::{DeliveryLabel, QueueDescription, SettingsChange};
 
 use super::support::{
-    MS, SECOND, create, delete, drained, formed, formed_of, labels, one_partition, received, sent,
+    MS, SECOND, all_received, create, delete, drained, formed, formed_of, labels, one_partition,
+    received, sent,
 };
 use crate::World;
 use crate::options::{Options, node_id, place};
@@ -49,14 +50,6 @@ fn receipts(came: &[DeliveryLabel]) -> Vec<gaggle_wire::Receipt> {
     came.iter().map(|delivery| delivery.receipt.clone()).collect()
 }
 
-fn all_received(world: &mut World, node: usize) -> Vec<DeliveryLabel> {
-    let mut came = Vec::new();
-    while came.len() < COUNT {
-        came.extend(received(world, node, 1000));
-    }
-    came
-}
-
 /// Nobody has anything left of any message.
 fn forgotten(world: &World) -> bool {
     (0..5).all(|at| world.leftovers(at).is_empty())
@@ -81,7 +74,7 @@ fn who_returns_after_it_was_made_up_for_brings_no_duplicates_and_nothing_deleted
     world.crash(holders[1]);
     assert!(world.run_until(20 * SECOND, |world| copies(world) == 3 * COUNT));
     let node = up(&world);
-    let came = all_received(&mut world, node);
+    let came = all_received(&mut world, node, COUNT);
     delete(&mut world, node, receipts(&came[..COUNT / 2]));
     world.start(holders[1]);
     assert!(world.run_until(30 * SECOND, |world| world.is_whole(5)));
@@ -98,7 +91,7 @@ fn what_is_deleted_while_it_is_copied_stays_deleted() {
     for seed in 100..130 {
         let (mut world, _, holders) = three_of_five(seed, 40_000);
         let node = up(&world);
-        let came = all_received(&mut world, node);
+        let came = all_received(&mut world, node, COUNT);
         world.crash(holders[1]);
         assert!(world.run_until(20 * SECOND, |world| copies(world) > 2 * COUNT));
         world.run((seed - 100) * 29 * MS);
@@ -185,7 +178,7 @@ fn a_hole_is_not_filled_with_what_is_deleted_meanwhile() {
     for seed in 200..220 {
         let (mut world, _, holders) = three_of_five(seed, 1_000_000);
         let node = up(&world);
-        let came = all_received(&mut world, node);
+        let came = all_received(&mut world, node, COUNT);
         world.vanish(holders[1], &[3, 4, 5, 100]);
         world.run((seed - 200) * 220 * MS);
         for some in came.chunks(50) {
@@ -201,7 +194,7 @@ fn a_wiped_node_is_filled_again_but_not_with_what_was_deleted() {
     let (mut world, _, holders) = three_of_five(87, 1_000_000);
     let victim = holders.iter().copied().find(|at| *at != 0).expect("three hold it");
     let node = up(&world);
-    let came = all_received(&mut world, node);
+    let came = all_received(&mut world, node, COUNT);
     world.crash(victim);
     world.wipe(victim);
     world.run(SECOND);
@@ -218,7 +211,7 @@ fn what_was_deleted_on_one_side_of_a_cut_while_the_other_copied_it_stays_deleted
     for seed in 300..320 {
         let (mut world, _, holders) = three_of_five(seed, 40_000);
         let others: Vec<usize> = (0..5).filter(|at| !holders.contains(at)).collect();
-        let came = all_received(&mut world, holders[0]);
+        let came = all_received(&mut world, holders[0], COUNT);
         for here in &holders[..2] {
             for there in others.iter().chain([&holders[2]]) {
                 world.cut(*here, *there);

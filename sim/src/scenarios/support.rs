@@ -86,6 +86,15 @@ pub(super) fn received(world: &mut World, node: usize, wait_ms: u64) -> Vec<Deli
     }
 }
 
+/// Receives until so many have come: one receive is answered with what was read by then.
+pub(super) fn all_received(world: &mut World, node: usize, count: usize) -> Vec<DeliveryLabel> {
+    let mut came = Vec::new();
+    while came.len() < count {
+        came.extend(received(world, node, 1000));
+    }
+    came
+}
+
 /// Receives until nothing has come for a second; numbers, in the order in which they came.
 pub(super) fn drained(world: &mut World, node: usize) -> Vec<u64> {
     let mut numbers = Vec::new();
