@@ -72,6 +72,18 @@ impl<K> Calls<K> {
         Some(found)
     }
 
+    /// What was answered is enough: nobody is waited for any more.
+    pub(crate) fn suffices(&mut self, call: u64) {
+        if let Some(call) = self.calls.get_mut(&call) {
+            call.waiting.clear();
+        }
+    }
+
+    /// What a call is about.
+    pub(crate) fn kind(&self, call: u64) -> Option<&K> {
+        self.calls.get(&call).map(|call| &call.kind)
+    }
+
     /// Takes the call out if nobody is waited for any more.
     pub(crate) fn finish(&mut self, call: u64) -> Option<Call<K>> {
         if self.calls.get(&call)?.waiting.is_empty() { self.calls.remove(&call) } else { None }

@@ -150,6 +150,11 @@ impl Node {
             Some(rest) => self.ask_about(peer, call, (id, rest, words), effects),
             None => {
                 self.desk.calls.answer(call, peer);
+                if let Some(Question::Resend(new)) = self.desk.calls.kind(call)
+                    && self.is_placed(new)
+                {
+                    self.desk.calls.suffices(call);
+                }
                 self.call_over(now, call, effects);
             }
         }

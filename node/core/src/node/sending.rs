@@ -14,6 +14,7 @@ use super::deleting::NewTombstones;
 use super::twins::AfterTwins;
 use super::{Drain, Node};
 use crate::custody::burial::Numbers;
+use crate::custody::known::OfProcess;
 use crate::custody::sending::{Sending, Verdict};
 use crate::effect::Effects;
 use crate::envelope::{CopyException, Envelope, Lost};
@@ -186,26 +187,45 @@ impl Node {
         holders
     }
 
+    /// Whether enough nodes have all of what is sent again, another one than this among them. Then
+    /// it goes to nobody else, and whoever has not answered yet is not waited for: it may have been
+    /// killed.
+    pub(super) fn is_placed(&self, new: &NewSend) -> bool {
+        let Some(entry) = self.table.live(new.id.0) else { return false };
+        let own = self.known_of(new.id, &new.labels);
+        let gone = |label: &&Label| {
+            new.gone.contains(label.number)
+                || own.is_some_and(|own| own.gone.contains(label.number))
+        };
+        let labels: Vec<Label> = new.labels.iter().filter(|label| !gone(label)).copied().collect();
+        let hosts = entry.settings().confirms.max(2);
+        self.holding((new.id, &labels), hosts, new.held.clone()).is_some()
+    }
+
+    /// What is known here of the process whose messages these are.
+    fn known_of(&self, id: PartitionId, labels: &[Label]) -> Option<&OfProcess> {
+        self.partitions.get(&id)?.known.of(labels.first()?.stamp.process)
+    }
+
     /// The nodes that have all of a batch already, if they are enough: a message that is sent again
     /// goes to no further host, who would take it for a new one (P3, P11).
     fn holding(
         &self,
-        sending: &Sending,
+        (id, labels): (PartitionId, &[Label]),
+        confirms: u8,
         mut held: BTreeMap<NodeId, Ranges>,
     ) -> Option<Vec<NodeId>> {
-        let process = sending.labels.first()?.stamp.process;
-        let own = self.partitions.get(&sending.partition).and_then(|p| p.known.of(process));
-        if let Some(own) = own.filter(|_| !held.is_empty()) {
+        labels.first()?;
+        if let Some(own) = self.known_of(id, labels).filter(|_| !held.is_empty()) {
             held.insert(self.config.node, own.held.clone());
         }
-        let has_all = |held: &Ranges| sending.labels.iter().all(|l| held.contains(l.number));
+        let has_all = |held: &Ranges| labels.iter().all(|label| held.contains(label.number));
         held.retain(|node, held| self.sessions.reaches(*node) && has_all(held));
-        if held.len() < usize::from(sending.confirms) {
+        if held.len() < usize::from(confirms) {
             return None;
         }
         let mut holders: Vec<NodeId> = held.into_keys().collect();
-        let (queue, partition) = sending.partition;
-        rendezvous::order(Slot::of(queue, partition), &mut holders);
+        rendezvous::order(Slot::of(id.0, id.1), &mut holders);
         Some(holders)
     }
 
@@ -237,14 +257,11 @@ impl Node {
         sending.at_least = settings.at_least;
         sending.attempt = attempt;
         sending.leave_out(&gone);
-        let known = self.partitions.get(&id).map(|partition| &partition.known);
-        let process = sending.labels.first().map(|label| label.stamp.process);
-        if let (Some(known), Some(process)) = (known, process)
-            && let Some(of) = known.of(process)
-        {
-            sending.leave_out(&of.gone);
+        if let Some(known) = self.known_of(id, &sending.labels) {
+            sending.leave_out(&known.gone);
         }
-        if let Some(holding) = self.holding(&sending, held) {
+        let placed = self.holding((id, &sending.labels), sending.confirms, held);
+        if let Some(holding) = placed {
             sending.holders = holding;
             sending.placed_before = true;
         }

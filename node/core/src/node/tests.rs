@@ -11,6 +11,7 @@ mod parts;
 mod passing;
 mod putting_back;
 mod repair;
+mod resending;
 mod sessions;
 
 use std::collections::BTreeSet;
