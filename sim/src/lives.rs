@@ -268,6 +268,13 @@ impl World {
         self.left(at).collect()
     }
 
+    /// Queues on the disk of a node, deleted ones among them.
+    #[must_use]
+    pub fn queues_stored(&self, at: usize) -> usize {
+        let keys = self.processes[at].disk.keys().filter_map(|key| Key::parse(key));
+        keys.filter(|key| matches!(key, Key::Queue(_))).count()
+    }
+
     /// Whether there are any.
     pub(crate) fn is_anything_left(&self, at: usize) -> bool {
         // Rows of messages come late in key order, and this is asked after every event.

@@ -158,12 +158,18 @@ impl World {
         }
     }
 
-    /// What is in the table of each node that is up.
+    /// The queues in the table of each node that is up. That a queue was deleted is known for as
+    /// long as somebody might not know it, which each node finds out for itself.
     pub(crate) fn tables(&self) -> Vec<(usize, Vec<Vec<u8>>)> {
         let up = (0..self.processes.len()).filter(|at| self.is_up(*at));
         let tables = up.map(|at| {
             let rows = self.processes[at].disk.rows();
-            let queues = rows.filter(|row| matches!(Key::parse(&row.key), Some(Key::Queue(_))));
+            let lives =
+                |queue| self.processes[at].node.as_ref().is_some_and(|node| node.has_queue(queue));
+            let queues = rows.filter(|row| match Key::parse(&row.key) {
+                Some(Key::Queue(queue)) => lives(queue),
+                _ => false,
+            });
             (at, queues.map(|row| [row.key, row.value].concat()).collect())
         });
         tables.collect()

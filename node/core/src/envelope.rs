@@ -385,6 +385,20 @@ pub enum Envelope {
         /// As far as the sender knows.
         messages: u64,
     },
+    /// Which of these queues, deleted a while ago, live at the receiver?
+    AskDeleted {
+        /// To pair the answer.
+        call: u64,
+        /// Which ones.
+        queues: Vec<QueueId>,
+    },
+    /// Those do; it is on the sender's disk that the others do not.
+    Alive {
+        /// Of the `AskDeleted`.
+        call: u64,
+        /// Which ones.
+        queues: Vec<QueueId>,
+    },
     /// What of all that the receiver holds, and knows to be gone, lies behind this place? Answered
     /// by an `Inventory` of call 0, of which the receiver sent the first part as the session began.
     More {

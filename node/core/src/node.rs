@@ -14,6 +14,7 @@ mod comparing;
 mod copies;
 mod deleting;
 mod expiring;
+mod forgetting;
 mod giving;
 mod inventory;
 mod leaving;

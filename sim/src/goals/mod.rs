@@ -84,11 +84,13 @@ pub enum Goal {
     SuspensionNoticed,
     /// A node whose loop lags hands its custody over.
     LateHandedOver,
+    /// A node forgets that a queue was deleted.
+    QueueForgotten,
 }
 
 impl Goal {
     /// All, with what they are called.
-    pub const ALL: [(Self, &'static str); 32] = [
+    pub const ALL: [(Self, &'static str); 33] = [
         (Self::Takeover, "takeover"),
         (Self::YieldToReturned, "yield to a returned host"),
         (Self::HandedOver, "custody handed over"),
@@ -121,6 +123,7 @@ impl Goal {
         (Self::JoinedAnew, "removed node joined anew"),
         (Self::SuspensionNoticed, "suspended machine noticed"),
         (Self::LateHandedOver, "slow node handed custody over"),
+        (Self::QueueForgotten, "deleted queue forgotten"),
     ];
 }
 

@@ -88,7 +88,7 @@ impl World {
 }
 
 /// Counters of a node that tell of a goal.
-const COUNTED: [(&str, Goal); 7] = [
+const COUNTED: [(&str, Goal); 8] = [
     ("compared_different", Goal::ComparedDifferent),
     ("stamps_refused", Goal::ClockRefused),
     ("clock_sick_times", Goal::ClockSick),
@@ -96,4 +96,5 @@ const COUNTED: [(&str, Goal); 7] = [
     ("stand_ins", Goal::StandIn),
     ("leases_expired", Goal::LeaseExpired),
     ("pauses_by_wall", Goal::SuspensionNoticed),
+    ("queues_forgotten", Goal::QueueForgotten),
 ];

@@ -28,6 +28,7 @@ mod cut;
 mod deleting;
 mod expiry;
 mod flow;
+mod forgetting;
 mod forming;
 mod leases;
 mod limits;
@@ -68,6 +69,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         deleting::ALL,
         expiry::ALL,
         flow::ALL,
+        forgetting::ALL,
         forming::ALL,
         leases::ALL,
         limits::ALL,

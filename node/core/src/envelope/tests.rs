@@ -169,6 +169,8 @@ fn about_deliveries() -> Vec<Envelope> {
         Envelope::Declined { batch: 9 },
         Envelope::AskDependence { call: 1, node: NodeId(3) },
         Envelope::Dependence { call: 1, messages: 300 },
+        Envelope::AskDeleted { call: 1, queues: vec![QUEUE] },
+        Envelope::Alive { call: 1, queues: vec![QUEUE] },
         Envelope::More { after: place() },
     ]
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use gaggle_wire::{DeliveryLabel, NodeId, Refusal, Response};
 
 use super::Node;
+use super::forgetting::Deleted;
 use super::peeking::first_ones;
 use super::removing::Dependence;
 use super::sending::NewSend;
@@ -50,6 +51,8 @@ pub(super) enum Question {
     Status { reply: Reply, page: Page },
     /// What depends on a node that is to be removed?
     Dependence(Dependence),
+    /// Which deleted queues live with nobody any more?
+    Deleted(Deleted),
 }
 
 /// In which words messages are asked about.
@@ -75,7 +78,8 @@ impl Question {
             | Self::Change { .. }
             | Self::Peek { .. }
             | Self::Status { .. }
-            | Self::Dependence(_) => None,
+            | Self::Dependence(_)
+            | Self::Deleted(_) => None,
         }
     }
 }
@@ -182,6 +186,7 @@ impl Node {
                 first_ones(&mut found, max);
                 effects.answer(reply, Response::Deliveries { deliveries: found });
             }
+            Question::Deleted(deleted) => self.forget_deleted(deleted, &call.answered, effects),
             Question::Dependence(dependence) => {
                 self.dependence_told(now, (dependence, call.answered.len()), effects);
             }

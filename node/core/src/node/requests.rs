@@ -244,6 +244,8 @@ impl Node {
             | Envelope::StatusTold { .. }
             | Envelope::AskDependence { .. }
             | Envelope::Dependence { .. }
+            | Envelope::AskDeleted { .. }
+            | Envelope::Alive { .. }
             | Envelope::Clock { .. } => self.report_envelope(now, peer, envelope, effects),
         }
     }
@@ -359,6 +361,13 @@ impl Node {
             }
             Envelope::AskDependence { call, node } => {
                 self.dependence_asked(peer, (call, node), effects);
+            }
+            Envelope::AskDeleted { call, queues } => {
+                self.deleted_asked(peer, (call, queues), effects);
+            }
+            Envelope::Alive { call, queues } => {
+                self.alive_told(peer, call, &queues);
+                self.call_over(now, call, effects);
             }
             Envelope::Dependence { call, messages } => {
                 if let Some(call) = self.desk.calls.answer(call, peer)

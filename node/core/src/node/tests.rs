@@ -3,6 +3,7 @@
 mod counts;
 mod faults;
 mod figures;
+mod forgetting;
 mod hostile;
 mod limits;
 mod many_queues;

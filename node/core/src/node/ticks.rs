@@ -36,6 +36,7 @@ impl Node {
         let grown = now.mono.since(self.run.window_began) >= self.config.resend_window;
         if grown {
             self.run.window_began = now.mono;
+            self.ask_deleted(now, effects);
         }
         let ids: Vec<PartitionId> = self.partitions.keys().copied().collect();
         for id in ids {

@@ -153,7 +153,18 @@ pub(crate) struct Table {
     entries: BTreeMap<QueueId, Entry>,
     /// Live queues only.
     names: BTreeMap<QueueName, BTreeSet<QueueId>>,
+    /// Queues that were deleted.
+    deleted: BTreeMap<QueueId, Age>,
     removals: Removals,
+}
+
+/// How long something has been so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Age {
+    /// Since a moment ago.
+    New,
+    /// For longer.
+    Old,
 }
 
 impl Table {
@@ -212,6 +223,22 @@ impl Table {
         self.entries.len()
     }
 
+    /// What is deleted now is deleted for longer from now on.
+    pub(crate) fn grow_old(&mut self) {
+        self.deleted.values_mut().for_each(|age| *age = Age::Old);
+    }
+
+    /// Queues that have been deleted for longer.
+    pub(crate) fn long_deleted(&self) -> impl Iterator<Item = QueueId> {
+        let old = self.deleted.iter().filter(|(_, age)| **age == Age::Old);
+        old.map(|(queue, _)| *queue)
+    }
+
+    /// Forgets a queue that was deleted; whether there was one.
+    pub(crate) fn forget(&mut self, queue: QueueId) -> bool {
+        self.deleted.remove(&queue).is_some() && self.entries.remove(&queue).is_some()
+    }
+
     /// Takes an entry in; the merged one if it brought anything new.
     pub(crate) fn merge(&mut self, entry: &Entry) -> Option<&Entry> {
         let changed = match self.entries.get_mut(&entry.id) {
@@ -226,6 +253,7 @@ impl Table {
         }
         let merged = &self.entries[&entry.id];
         if merged.is_deleted() {
+            self.deleted.entry(merged.id).or_insert(Age::New);
             if let Some(ids) = self.names.get_mut(&merged.name) {
                 ids.remove(&merged.id);
                 if ids.is_empty() {
