@@ -191,24 +191,68 @@ mod tests {
         assert_eq!(three.apply(low).unwrap().at_least, 1);
     }
 
+    /// A change, and the setting that it is refused for, if it is.
+    type Case = (SettingsChange, Option<&'static str>);
+
+    /// The least and the most of a setting are taken, and what lies beyond them is not.
+    fn edges<T: Copy>(
+        name: &'static str,
+        set: fn(T) -> SettingsChange,
+        taken: [T; 2],
+        refused: &[T],
+    ) -> Vec<Case> {
+        let taken = taken.into_iter().map(|value| (set(value), None));
+        taken.chain(refused.iter().map(|value| (set(*value), Some(name)))).collect()
+    }
+
+    fn with(change: impl FnOnce(&mut SettingsChange)) -> SettingsChange {
+        // One copy is enough, so that replicas may be any.
+        let (confirms, at_least) = (Some(1), Some(1));
+        let mut changed = SettingsChange { confirms, at_least, ..SettingsChange::default() };
+        change(&mut changed);
+        changed
+    }
+
     #[test]
-    fn what_is_out_of_its_limits_is_refused_by_name() {
+    fn every_setting_is_taken_at_its_limits_and_refused_by_name_beyond_them() {
+        let (hours, days) = (3_600_000, 24 * 3_600_000);
         let cases = [
-            (SettingsChange { partitions: Some(0), ..Default::default() }, "partitions"),
-            (SettingsChange { confirms: Some(4), ..Default::default() }, "confirms"),
-            (SettingsChange { at_least: Some(3), ..Default::default() }, "at-least"),
-            (SettingsChange { retention_ms: Some(0), ..Default::default() }, "retention"),
-            (
-                SettingsChange { message_size_max: Some(u32::MAX), ..Default::default() },
-                "message-size-max",
+            edges("partitions", |n| with(|c| c.partitions = Some(n)), [1, 256], &[0, 257]),
+            edges("replicas", |n| with(|c| c.replicas = Some(n)), [1, 7], &[0, 8]),
+            edges("confirms", |n| with(|c| c.confirms = Some(n)), [1, 3], &[0, 4]),
+            edges(
+                "visibility",
+                |ms| with(|c| c.visibility_timeout_ms = Some(ms)),
+                [0, 12 * hours],
+                &[12 * hours + 1],
             ),
+            edges(
+                "message-size-max",
+                |bytes| with(|c| c.message_size_max = Some(bytes)),
+                [1, 16 << 20],
+                &[0, (16 << 20) + 1, u32::MAX],
+            ),
+            edges(
+                "retention",
+                |ms| with(|c| c.retention_ms = Some(ms)),
+                [1000, 14 * days],
+                &[0, 999, 14 * days + 1],
+            ),
+            edges("delay", |ms| with(|c| c.delay_ms = Some(ms)), [0, 14 * days], &[14 * days + 1]),
         ];
-        for (change, name) in cases {
-            let Err(Refusal::BadSetting { setting, .. }) = change.create(Settings::default())
-            else {
-                panic!("{name} was taken");
-            };
-            assert_eq!(setting, name);
+        let three = |at_least| SettingsChange {
+            confirms: Some(3),
+            at_least: Some(at_least),
+            ..SettingsChange::default()
+        };
+        let at_least = edges("at-least", three, [1, 3], &[0, 4]);
+        for (change, refused) in cases.into_iter().flatten().chain(at_least) {
+            let result = change.create(Settings::default());
+            let named = result.as_ref().err().map(|refusal| match refusal {
+                Refusal::BadSetting { setting, .. } => setting.as_str(),
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(named, refused, "{change:?}");
         }
     }
 
