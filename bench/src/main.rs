@@ -2,8 +2,8 @@
 //!
 //! It drives one standalone node, without disk and network, through send, receive and delete,
 //! and prints the microseconds of each per message; and what a second's look at many tombstones
-//! takes. The load generator for a whole cluster is `gaggle bench`. What this does not do: it does
-//! not judge; compare two builds on one machine.
+//! takes. The load generator for a whole cluster is `gaggle bench`, and that of `benches/node.rs`.
+//! What this does not do: it does not judge; compare two builds on one machine.
 
 use std::time::Instant;
 

@@ -37,7 +37,7 @@ async fn put(client: &Client, count: u32) -> Result<(), Box<dyn Error>> {
     results.into_iter().find_map(Result::err).map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Works until Ctrl-C, four pieces at a time.
+/// Works until Ctrl-C, four pieces at a time; then what was begun is finished.
 async fn work(client: &Client) -> Result<(), Box<dyn Error>> {
     let consumer = client.queue(QUEUE)?.consumer().credit(8).open();
     let working = consumer.run(4, |received| async move {
@@ -48,11 +48,18 @@ async fn work(client: &Client) -> Result<(), Box<dyn Error>> {
         // An error here would give the piece to another worker after a while.
         Ok::<(), String>(())
     });
+    let stopped = async {
+        tokio::signal::ctrl_c().await?;
+        // Ends the stream, so that nothing more is begun.
+        client.close().await;
+        Ok::<(), Box<dyn Error>>(())
+    };
+    tokio::pin!(working);
     tokio::select! {
-        result = working => result?,
-        _ = tokio::signal::ctrl_c() => {}
+        result = &mut working => return Ok(result?),
+        stopped = stopped => stopped?,
     }
-    Ok(())
+    Ok(working.await?)
 }
 
 const QUEUE: &str = "work";

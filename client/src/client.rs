@@ -24,6 +24,19 @@ use crate::options::ConnectOptions;
 use crate::queue::Queue;
 
 /// A connection to a cluster, over as many nodes as it takes. Clones share it.
+///
+/// ```no_run
+/// # async fn tour() -> Result<(), Box<dyn std::error::Error>> {
+/// use gaggle_client::{Client, SettingsChange};
+///
+/// let url = "gaggle://n1:7400,n2:7400?ca=ca.pem&cert=client-a.pem&key=client-a.key";
+/// let client = Client::connect(url).await?;
+/// client.create_queue("orders", SettingsChange::default()).await?;
+/// client.queue("orders")?.send("one flat white").await?;
+/// client.close().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Client {
     handle: Handle,

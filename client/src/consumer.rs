@@ -80,6 +80,18 @@ impl fmt::Debug for ConsumerBuilder {
 }
 
 /// A stream of deliveries. Dropping it gives back what was not taken.
+///
+/// ```no_run
+/// # async fn tour(orders: gaggle_client::Queue) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut consumer = orders.consumer().credit(8).open();
+/// while let Some(delivery) = consumer.next().await {
+///     let delivery = delivery?;
+///     println!("{}", String::from_utf8_lossy(delivery.body()));
+///     delivery.delete().await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Consumer {
     consumer: u64,
     shelf: Arc<Shelf>,
@@ -118,6 +130,15 @@ impl Consumer {
     /// `Ok` for is deleted, what fails or panics is released. Leases are extended meanwhile (that
     /// one could not be, the work sees at once in its [`Received::lease`]), and closing the client
     /// ends the stream and waits for work that was begun.
+    ///
+    /// ```no_run
+    /// # async fn brew(body: &[u8]) -> Result<(), String> { Ok(()) }
+    /// # async fn tour(orders: gaggle_client::Queue) -> Result<(), Box<dyn std::error::Error>> {
+    /// let consumer = orders.consumer().open();
+    /// consumer.run(4, |received| async move { brew(&received.message.body).await }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// What ended the stream, if it was not closed. Work that was begun is finished before.

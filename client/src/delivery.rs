@@ -15,6 +15,23 @@ use crate::error::{DeleteError, ExtendError, ReleaseError};
 use crate::lease::Lease;
 
 /// A message that was received, with the right to settle it for as long as its lease runs.
+///
+/// ```no_run
+/// # type Outcome = Result<(), Box<dyn std::error::Error>>;
+/// # async fn tour(mut delivery: gaggle_client::Delivery) -> Outcome {
+/// use std::time::Duration;
+///
+/// if delivery.lease_remaining() < Duration::from_secs(10) {
+///     delivery.extend(Duration::from_secs(60)).await?;
+/// }
+/// match String::from_utf8(delivery.body().to_vec()) {
+///     Ok(order) => println!("{order}, delivery {}", delivery.delivery_count()),
+///     Err(_) => return Ok(delivery.release(Duration::from_secs(5)).await?),
+/// }
+/// delivery.delete().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a delivery that is dropped is released"]
 pub struct Delivery {
     /// `None` once it is settled or taken apart.

@@ -66,6 +66,20 @@ impl ConnectError {
 }
 
 /// Why a message is not confirmed.
+///
+/// ```no_run
+/// # async fn tour(orders: gaggle_client::Queue) -> Result<(), Box<dyn std::error::Error>> {
+/// use gaggle_client::SendError;
+///
+/// match orders.send("one flat white").await {
+///     Ok(confirmed) => println!("{} copies", confirmed.copies),
+///     // It may come or not. To send it again as a new message may make two of it.
+///     Err(error @ SendError::Unknown { .. }) => eprintln!("unknown: {error}"),
+///     Err(error) => eprintln!("not done: {error}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SendError {

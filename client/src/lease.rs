@@ -10,6 +10,17 @@ use tokio::sync::watch;
 /// consumer may work on it already. Only [`Consumer::run`](crate::Consumer::run) extends leases,
 /// so only there is it known; of any other delivery see
 /// [`Delivery::lease_remaining`](crate::Delivery::lease_remaining).
+///
+/// ```no_run
+/// # async fn brew() {}
+/// # async fn tour(received: gaggle_client::Received) {
+/// tokio::select! {
+///     () = brew() => {}
+///     // Somebody else may be at it already.
+///     () = received.lease.lost() => println!("stopped"),
+/// }
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Lease {
     /// Becomes true when it is lost; `None` where nobody extends it.

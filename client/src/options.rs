@@ -14,6 +14,20 @@ use crate::error::ConnectError;
 use crate::tls::{CredentialPaths, Credentials};
 
 /// Where the cluster is, who we are there, and how long to wait for what.
+///
+/// ```no_run
+/// # async fn tour() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use gaggle_client::{Client, ConnectOptions};
+///
+/// let options = ConnectOptions::parse("gaggle://n1:7400?ca=ca.pem&cert=a.pem&key=a.key")?
+///     .send_within(Duration::from_secs(5))
+///     .request_timeout(Duration::from_secs(2));
+/// let client = Client::connect_with(options).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     pub(crate) addresses: Vec<String>,

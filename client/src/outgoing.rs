@@ -9,6 +9,18 @@ use bytes::Bytes;
 use gaggle_wire::{AttributeValue, Label, Message, MessageError, ProcessId, Stamp};
 
 /// A message and how it is to be sent. Bodies convert into it, so most code never names it.
+///
+/// ```no_run
+/// # async fn tour(producer: gaggle_client::Producer) -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use gaggle_client::Outgoing;
+///
+/// let bell = Outgoing::new("ring the bell").key("bar").delay(Duration::from_secs(60));
+/// producer.send(bell).await?.await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outgoing {
     message: Message,

@@ -21,6 +21,19 @@ use crate::outgoing::Outgoing;
 use crate::producer::Producer;
 
 /// A queue, by name.
+///
+/// ```no_run
+/// # async fn tour(orders: gaggle_client::Queue) -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// orders.send("one flat white").key("table-7").await?;
+/// for delivery in orders.receive(10, Duration::from_secs(20)).await? {
+///     println!("{}", String::from_utf8_lossy(delivery.body()));
+///     delivery.delete().await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Queue {
     name: Arc<QueueName>,

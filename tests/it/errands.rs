@@ -61,6 +61,7 @@ async fn errands_of_scripts_do_what_they_say() {
     a_delay_hides_and_a_visibility_shows_again(&shell);
     who_follows_gets_what_comes(&shell);
     the_examples_work(&shell);
+    a_worker_that_is_stopped_finishes_what_it_began(&shell);
     a_purge_empties_and_what_comes_after_stays(&shell);
 }
 
@@ -174,6 +175,37 @@ fn the_examples_work(shell: &Shell) {
     }
     keys.sort_by(|a, b| a.0.cmp(&b.0));
     assert_eq!((&keys[0].1, &keys[1].1), (&"k".into(), &serde_json::Value::Null));
+}
+
+/// What it had in hand is finished, and what it had not begun counts as never handed out.
+fn a_worker_that_is_stopped_finishes_what_it_began(shell: &Shell) {
+    let work_queue = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_example-work-queue"));
+        command.args(arguments).env("GAGGLE_URL", &shell.url);
+        command
+    };
+    assert!(work_queue(&["put", "40"]).status().unwrap().success());
+    let worker = Follower::start(&mut work_queue(&["work"]));
+    let in_flight = || {
+        let info = parse(&shell.succeed(&["queue", "info", "work", "--json"], b""));
+        info["figures"]["total"]["in_flight"].as_u64().unwrap()
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while in_flight() == 0 {
+        assert!(Instant::now() < deadline, "it does not begin");
+    }
+    kill_process(Pid::from_child(&worker.child), Signal::INT).unwrap();
+    let done: Vec<String> = worker.lines.iter().collect();
+    assert_eq!(worker.end(), Some(0));
+    let mut left = 0;
+    while done.len() + left < 40 {
+        let taken = ["receive", "work", "--max", "40", "--wait", "20s", "--delete", "--json"];
+        for message in shell.succeed(&taken, b"").lines().map(parse) {
+            assert_eq!(message["delivery_count"], 1, "it was begun and given up: {message}");
+            left += 1;
+        }
+    }
+    assert!(left > 0, "it stopped: {done:?}");
 }
 
 fn a_purge_empties_and_what_comes_after_stays(shell: &Shell) {

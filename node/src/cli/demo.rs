@@ -66,7 +66,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit, Failure> {
     stopped?;
     let sum = lock(&show.ledger).sum();
     report(&sum, took, args.json)?;
-    Ok(if sum.lost == 0 && sum.invented == 0 { Exit::Done } else { Exit::Failed })
+    Ok(if sum.is_kept() { Exit::Done } else { Exit::Failed })
 }
 
 fn read(args: &Args) -> Result<VecDeque<Bytes>, Failure> {

@@ -39,6 +39,13 @@ pub(crate) struct Sum {
     pub(crate) invented: u64,
 }
 
+impl Sum {
+    /// Whether nothing confirmed is lost, and nothing came that was never sent.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.lost == 0 && self.invented == 0
+    }
+}
+
 impl Ledger {
     /// A body is about to be sent.
     pub(crate) fn sent(&mut self, body: &Bytes) {
@@ -106,5 +113,12 @@ mod tests {
     #[test]
     fn what_nobody_sent_is_invented() {
         assert_eq!(ledger(&[], &[], &["x"]).invented, 1);
+    }
+
+    #[test]
+    fn only_what_is_lost_or_invented_is_a_failure() {
+        assert!(ledger(&["a", "b"], &["a"], &["a", "a"]).is_kept());
+        assert!(!ledger(&["a", "b"], &["a", "b"], &["a", "a"]).is_kept());
+        assert!(!ledger(&["a"], &["a"], &["a", "x"]).is_kept());
     }
 }

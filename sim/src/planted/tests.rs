@@ -1,6 +1,7 @@
 //! That bugs can be planted, and that some are found at once.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
 use super::border::Border;
 use super::hunt::{Found, Hunt};
@@ -15,6 +16,12 @@ use crate::storm;
 
 #[test]
 fn every_patch_applies_to_the_core_as_it_is() {
+    if Command::new("git").arg("--version").output().is_err() {
+        let required = std::env::var_os("GAGGLE_REQUIRE_GIT").is_some();
+        assert!(!required, "GAGGLE_REQUIRE_GIT is set, and there is no git");
+        println!("skipped: there is no git to apply patches with");
+        return;
+    }
     for bug in BUGS {
         if let Plot::Core(patch) = bug.plot {
             let applied = apply(root(), patch, Apply::Check);
