@@ -1,10 +1,10 @@
 //! The load generator: producers and consumers that measure what they see.
 //!
 //! `gaggle bench` and the bench of a node (`bench/benches/node.rs`) use it. In a closed loop each
-//! producer keeps so many sends under way. At a fixed rate a clock thread says when each message is
-//! due, and every latency counts from that moment and not from when the generator got round to it: a
-//! stall is then seen by all messages that it held up, not only by the one that met it (coordinated
-//! omission).
+//! producer keeps so many sends under way. At a fixed rate a clock thread says when each message
+//! is due, and every latency counts from that moment and not from when the generator got round to
+//! it: a stall is then seen by all messages that it held up, not only by the one that met it
+//! (coordinated omission).
 //!
 //! Every message carries its number, so that what comes twice or not at all is counted as such.
 //! What this file does not do: it starts and kills no nodes; whoever runs it does.
