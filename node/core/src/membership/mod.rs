@@ -17,6 +17,8 @@
 //! - *Names.* What a packet says it is must match the certificate; generations must be possible; a
 //!   newer claim to this node's own name is topped. Of two processes that live under one name the
 //!   later one ends, once the earlier one has answered it.
+//! - *Rest.* What is said to a packet must come to an end by itself: no two nodes answer each other
+//!   for ever (`renewal.rs`).
 //!
 //! Nothing that must be safe hangs on the view: that is what sessions are for. The room does not
 //! dial and does not know sessions. Members once seen stay, as down, until the operator removes
@@ -29,6 +31,7 @@ mod pace;
 mod packet;
 mod profile;
 mod reach;
+mod renewal;
 mod rival;
 mod suspicion;
 #[cfg(test)]
@@ -159,8 +162,8 @@ struct Moments {
     reached: Option<Mono>,
     /// Until when lost connections are the own fault.
     links_forgiven_until: Option<Mono>,
-    /// Since when this node tops claims to its name, and how often it did.
-    defended: Option<(Mono, u32)>,
+    /// Since when packets have made this node take new identities, and how many.
+    renewed: Option<(Mono, u32)>,
     /// When it last asked somebody under its name.
     asked: Option<Mono>,
     /// When it began.
@@ -238,16 +241,19 @@ impl Membership {
         self.pace.hear(from, now);
         self.defend_name(now, &read, out);
 
-        let mut told = Told::default();
-        let handled = self.swim.handle_data(packet, &mut told);
-        self.absorb(now, told, out);
-        if let Err(error) = handled {
-            self.survive(now, &error, out);
+        if let Some(newer) = self.newer_than(&read.header.src) {
+            self.correct(&read, newer, out);
+        } else if self.may_take(now, &read) {
+            let mut told = Told::default();
+            let handled = self.swim.handle_data(packet, &mut told);
+            self.absorb(now, told, out);
+            if let Err(error) = handled {
+                self.survive(now, &error, out);
+            }
         }
         for notice in read.notices {
             self.keep_profile(notice);
         }
-        self.correct(now, &read.header.src, out);
         self.settle(out);
         Ok(())
     }
@@ -361,6 +367,7 @@ impl Membership {
                 News::Happened(OwnedNotification::MemberDown(_)) => {}
                 News::Happened(OwnedNotification::Active) => self.standing = Standing::Together,
                 News::Happened(OwnedNotification::Rejoin(_)) => {
+                    self.count_renewal(now);
                     // What foca wanted to do under the old identity is void.
                     self.timers.drop_if(|task| matches!(task, Task::Swim(_)));
                     self.standing = Standing::Alone { pause: self.config.reach_alone.0 };

@@ -7,11 +7,14 @@
 //! Layout (foca's): header, then for messages that carry updates a u16 count and so many members,
 //! then profile notices, each behind its u16 length. Members and header are postcard.
 //!
+//! One packet is written here and not by foca, the correction: a broadcast without content, which
+//! foca never sends and takes for a sign of life.
+//!
 //! This file does not know the view: limits that depend on it are the room's.
 
 use std::net::SocketAddr;
 
-use bytes::{Buf, BufMut};
+use bytes::{Buf, BufMut, Bytes};
 use foca::{Codec, Header, Message, PostcardCodec};
 use gaggle_wire::NodeId;
 use thiserror::Error;
@@ -129,6 +132,17 @@ impl Codec<Identity> for GossipCodec {
     fn decode_member(&mut self, buf: impl Buf) -> Result<foca::Member<Identity>, postcard::Error> {
         PostcardCodec.decode_member(buf)
     }
+}
+
+/// What `me` says to a node that it knows as `newer` than the node says it is. What it says of its
+/// own incarnation is old and changes nothing.
+pub(super) fn correction(me: Identity, newer: Identity) -> Bytes {
+    let header = Header { src: me, src_incarnation: 0, dst: newer, message: Message::Broadcast };
+    let mut data = Vec::new();
+    PostcardCodec
+        .encode_header(&header, &mut data)
+        .expect("a header has no part that cannot be written");
+    data.into()
 }
 
 fn read_updates(

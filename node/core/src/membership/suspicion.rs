@@ -1,17 +1,16 @@
-//! From a doubt to a verdict, and whom to believe about names.
+//! From a doubt to a verdict, and what fits the view.
 //!
 //! Part of [`Membership`]; kept apart because these are the rules that foca does not have.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use foca::{Identity as _, State};
+use foca::State;
 use gaggle_wire::NodeId;
 
 use super::identity::Identity;
 use super::packet::{Packet, PacketRefused};
 use super::timers::{Entry, Task};
-use super::told::{News, Told};
+use super::told::Told;
 use super::{Membership, Output, Standing};
 use crate::now::Mono;
 
@@ -106,60 +105,6 @@ impl Membership {
         Ok(())
     }
 
-    /// Tops a newer claim to the own name: after a wiped disk the others remember a higher
-    /// generation, and what this node says would be void for ever.
-    pub(super) fn defend_name(&mut self, now: Mono, read: &Packet, out: &mut Vec<Output>) {
-        let me = self.me();
-        let own = read.updates.iter().filter(|update| update.id().node == me.node);
-        let claims = own.map(|update| (*update.id(), update.state()));
-        let highest = claims
-            // Whoever corrects us knows this claim from somewhere: see `correct`.
-            .chain([(read.header.dst, State::Alive)])
-            .filter(|(claim, _)| claim.win_addr_conflict(&me))
-            .max_by_key(|(claim, _)| (claim.generation, claim.address));
-        let Some((claim, state)) = highest else { return };
-        let recent = self.moments.defended.filter(|(at, _)| now.since(*at) < DEFENCE_PAUSE);
-        let (since, times) = recent.unwrap_or((now, 0));
-        let most = if claim.address == me.address { DEFENCES } else { 1 };
-        let Some(generation) = claim.generation.next().filter(|_| times < most) else { return };
-        self.moments.defended = Some((since, times + 1));
-        if state != State::Down && claim.address != me.address {
-            self.ask_rival(now, claim.address, out);
-        }
-        self.timers.drop_if(|task| matches!(task, Task::Swim(_)));
-        self.standing = Standing::Alone { pause: self.config.reach_alone.0 };
-        let mut told = Told::default();
-        let changed = self.swim.change_identity(Identity { generation, ..me }, &mut told);
-        self.absorb(now, told, out);
-        match changed {
-            Ok(()) => self.go_on_renewed(now, out),
-            Err(error) => self.survive(now, &error, out),
-        }
-    }
-
-    /// Tells a node that speaks under an old generation what it is known as: it cannot learn that
-    /// from anybody who ignores it.
-    pub(super) fn correct(&mut self, now: Mono, src: &Identity, out: &mut Vec<Output>) {
-        let Some(newer) = self.newer_than(src) else { return };
-        let mut told = Told::default();
-        let announced = self.swim.announce(newer, &mut told);
-        // Addressed to the claim that wins, carried to the node that lost.
-        for news in &mut told.0 {
-            if let News::Send(to, _) = news {
-                to.address = src.address;
-            }
-        }
-        self.absorb(now, told, out);
-        if let Err(error) = announced {
-            self.survive(now, &error, out);
-        }
-    }
-
-    fn newer_than(&self, src: &Identity) -> Option<Identity> {
-        let mut known = self.swim.iter_membership_state().map(|member| *member.id());
-        known.find(|id| id.node == src.node && id.win_addr_conflict(src))
-    }
-
     fn active(&self, node: NodeId) -> Option<(Identity, u16)> {
         let mut members = self.swim.iter_members();
         let member = members.find(|member| member.id().node == node)?;
@@ -189,11 +134,3 @@ enum Audience {
     Everybody,
     Nobody,
 }
-
-/// Two processes under one name would top each other without end; it takes a moment to find out
-/// which of them has to end.
-const DEFENCE_PAUSE: Duration = Duration::from_secs(1);
-/// How often claims of earlier runs at the own address are topped meanwhile. Of a disk that is lost
-/// again and again several go round; who tops one only would be told of the next, and foca renews
-/// one by one, as fast as the network carries it.
-const DEFENCES: u32 = 4;

@@ -1,7 +1,9 @@
 //! Membership in a bottle: many of them, a pretended network, virtual time.
 
+mod answering;
 mod failing;
 mod flock;
+mod forged;
 mod forming;
 mod healing;
 mod refusing;

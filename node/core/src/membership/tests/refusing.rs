@@ -1,29 +1,13 @@
 //! What strangers and sick members cannot do.
 
-use foca::{Header, Message, PostcardCodec, State};
+use foca::State;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::super::identity::Identity;
 use super::super::*;
 use super::flock::*;
-
-fn identity(who: usize, generation: u64) -> Identity {
-    let generation = Generation::from_raw(generation);
-    Identity { node: node(who), generation, address: peer(who) }
-}
-
-fn packet(src: Identity, dst: Identity, updates: &[foca::Member<Identity>]) -> Vec<u8> {
-    use foca::Codec as _;
-    let header = Header { src, src_incarnation: 0, dst, message: Message::Gossip };
-    let mut bytes = Vec::new();
-    PostcardCodec.encode_header(&header, &mut bytes).unwrap();
-    bytes.extend((updates.len() as u16).to_be_bytes());
-    for update in updates {
-        PostcardCodec.encode_member(update, &mut bytes).unwrap();
-    }
-    bytes
-}
+use super::forged::*;
 
 /// The first of three knows the others; what does it say to a packet of the second?
 fn judge(flock: &mut Flock, from: usize, bytes: &[u8]) -> Result<(), PacketRefused> {
@@ -32,10 +16,6 @@ fn judge(flock: &mut Flock, from: usize, bytes: &[u8]) -> Result<(), PacketRefus
         verdict = membership.received(now, node(from), bytes, out);
     });
     verdict
-}
-
-fn own(flock: &Flock, who: usize) -> Identity {
-    flock.geese[who].membership.as_ref().unwrap().me()
 }
 
 #[test]
