@@ -53,7 +53,9 @@ enum State {
 /// A node as the cluster told of it.
 #[derive(Debug)]
 struct Peer {
-    address: SocketAddr,
+    /// Where it is, if anybody has said so: a node that is not a member any more, or not yet, lists
+    /// itself nowhere and may all the same be connected, as a seed.
+    address: Option<SocketAddr>,
     /// As it says itself while it is connected, as others say otherwise: a node that is cut off
     /// from the rest calls them all down.
     standing: Standing,
@@ -216,7 +218,7 @@ impl Nodes {
             Place::Peer(node) => {
                 let peer = self.peers.get_mut(&node).expect("only known peers are wanted");
                 peer.link = Some(link);
-                Target::Address(peer.address)
+                Target::Address(peer.address.expect("only peers with an address are dialled"))
             }
         };
         let state = State::Dialling;
@@ -235,8 +237,12 @@ impl Nodes {
         let alone = self.links_up().next().is_none();
         let mut ranked: Vec<(&NodeId, &Peer)> = self.peers.iter().collect();
         ranked.sort_by_key(|(node, peer)| (peer.standing, mix(node.0 ^ self.lot)));
-        // One that is down is no use, unless nothing else is left to try.
-        let useful = |peer: &Peer| alone || peer.standing != Standing::Down;
+        // One that is down is no use, unless nothing else is left to try; one that is nowhere to be
+        // found is none once its connection has ended.
+        let useful = |peer: &Peer| {
+            let found = peer.address.is_some() || peer.link.is_some();
+            found && (alone || peer.standing != Standing::Down)
+        };
         let peers = ranked.into_iter().filter(|(_, peer)| useful(peer)).take(config.links_wanted);
         let missing = peers.filter(|(_, peer)| peer.link.is_none());
         let mut wanted: Vec<(Place, Duration)> =
@@ -283,9 +289,9 @@ impl Nodes {
             members.contains_key(node) || *node == welcome.node || connected
         });
         for (node, member) in members {
-            let fresh = || Peer::new(member.address, member.standing);
+            let fresh = || Peer::new(Some(member.address), member.standing);
             let peer = self.peers.entry(node).or_insert_with(fresh);
-            peer.address = member.address;
+            peer.address = Some(member.address);
             let link = peer.link.and_then(|link| self.links.get(&link));
             let connected = link.is_some_and(|link| link.state == State::Up(node));
             if connected && node != welcome.node {
@@ -295,8 +301,7 @@ impl Nodes {
             }
         }
         // A node that does not list itself is taken at its word: it answers.
-        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
-        self.peers.entry(welcome.node).or_insert_with(|| Peer::new(unknown, Standing::Ready));
+        self.peers.entry(welcome.node).or_insert_with(|| Peer::new(None, Standing::Ready));
     }
 
     /// Connections to nodes that others call down: whether they are alive must be seen soon.
@@ -382,7 +387,7 @@ impl Nodes {
 }
 
 impl Peer {
-    fn new(address: SocketAddr, standing: Standing) -> Self {
+    fn new(address: Option<SocketAddr>, standing: Standing) -> Self {
         let (accused, sour_until, link, doubtful) = (false, Duration::ZERO, None, false);
         let redial = Redial::default();
         Self { address, standing, accused, sour_until, link, doubtful, redial }

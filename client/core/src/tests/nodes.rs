@@ -26,6 +26,35 @@ fn a_client_dials_its_seeds_and_then_the_nodes_it_learned_of() {
 }
 
 #[test]
+fn a_node_that_says_nowhere_where_it_is_is_not_dialled_once_its_connection_has_ended() {
+    let mut f = Fixture {
+        core: Core::open(Config::default(), 1),
+        now: Duration::ZERO,
+        links: BTreeMap::new(),
+    };
+    f.tick();
+    f.handle(Event::Dialled { link: 1 });
+    // The seed was removed from the cluster: it lists the others, and not itself.
+    let members = [2, 3, 4].map(|node| member(node, Standing::Ready)).to_vec();
+    let welcome = Welcome { version: VERSION, node: NodeId(1), members };
+    f.answer(1, 1, Response::Welcome(welcome));
+    let mut dialled = f.tick();
+    f.handle(Event::Lost { link: 1 });
+    dialled.extend(f.pass(s(2)));
+    let mut ports = BTreeMap::new();
+    for effect in dialled {
+        match effect {
+            Effect::Dial { target: Target::Address(at), .. } => {
+                *ports.entry(at.port()).or_insert(0) += 1;
+            }
+            Effect::Dial { target: Target::Seed(0), .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(ports, BTreeMap::from([(2, 1), (3, 1), (4, 1)]));
+}
+
+#[test]
 fn a_seed_that_does_not_answer_is_dialled_again_later_and_later() {
     let mut f = Fixture {
         core: Core::open(Config::default(), 1),
