@@ -9,9 +9,11 @@
 
 use std::collections::BTreeSet;
 
+use gaggle_core::Node;
 use gaggle_core::effect::Effect;
 use gaggle_core::event::ScanEnd;
-use gaggle_core::ledger::{MessageKey, Row, Write};
+use gaggle_core::ledger::{Key, MessageKey, Row, Write};
+use gaggle_wire::{MessageId, QueueId};
 
 use crate::medium::{self, Medium, Rows};
 
@@ -245,6 +247,13 @@ impl Disk {
     /// Whether there is a durable row.
     pub(crate) fn keeps_row(&self, key: &[u8]) -> bool {
         self.durable.contains_key(key)
+    }
+
+    /// Whether a durable row is a tombstone of this message.
+    pub(crate) fn buries(&self, queue: QueueId, partition: u16, id: MessageId) -> bool {
+        let key = |block| Key::Tombstones(queue, partition, block).encode();
+        let mut blocks = self.durable.range(key(0)..=key(u64::MAX));
+        blocks.any(|(_, value)| Node::is_tombstone_of(value, id))
     }
 
     /// Keys of durable rows.

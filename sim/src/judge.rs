@@ -55,8 +55,10 @@ pub struct Witness {
     pub damaged: BTreeSet<usize>,
     /// Who knows that its copy is damaged or missing.
     pub losers: BTreeSet<usize>,
-    /// Who has its tombstone.
+    /// Who is up and knows that it is gone, be its tombstone on disk or about to be.
     pub buriers: BTreeSet<usize>,
+    /// On whose disks its tombstone lies, whether their nodes are up or not.
+    pub buried: BTreeSet<usize>,
     /// Who is in session with its custodian, with nothing cut and both awake; the custodian
     /// itself among them.
     pub near: BTreeSet<usize>,

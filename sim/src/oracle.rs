@@ -286,7 +286,7 @@ impl Oracle {
                     && fate.deleted.is_none()
                 {
                     fate.deleted = Some(now);
-                    fate.buried_at = look(&fate.subject(*name)).buriers;
+                    fate.buried_at = look(&fate.subject(*name)).buried;
                 }
             }
             Fact::Delivered(delivered) => self.came(delivered),

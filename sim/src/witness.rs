@@ -33,6 +33,9 @@ pub(crate) fn look(
                 witness.damaged.insert(at);
             }
         }
+        if process.disk.buries(queue, partition, id) {
+            witness.buried.insert(at);
+        }
         let node = process.node.as_ref();
         if process.stop != Stop::No {
             witness.leaving.insert(at);

@@ -41,14 +41,15 @@ pub struct Fate {
     /// Those of them that had it on disk, and so may have said that they have it.
     pub had_by: BTreeSet<usize>,
     /// Whether, after its deletion was confirmed, a disk was lost that may have had its tombstone,
-    /// and nobody that is up has it.
+    /// and nobody that is up has it on disk.
     pub unburied: bool,
     /// Whether, after its deletion was confirmed, a disk was put back that has it, and nobody could
     /// tell that it was deleted.
     pub revived: bool,
     /// Who had it when its disk was put back to an earlier state.
     pub put_back: BTreeSet<usize>,
-    /// Who had its tombstone when its deletion was confirmed, and has kept its disk since.
+    /// On whose disks its tombstone lay when its deletion was confirmed, and who has kept them
+    /// since.
     pub buried_at: BTreeSet<usize>,
 }
 
@@ -98,9 +99,9 @@ impl Fate {
     /// A node that may have it or its tombstone loses its disk.
     pub(super) fn lost_at(&mut self, at: usize, mut witness: Witness) {
         self.lost_copy(at, &witness);
-        witness.buriers.remove(&at);
+        witness.buried.remove(&at);
         self.buried_at.remove(&at);
-        self.unburied |= self.deleted.is_some() && witness.buriers.is_empty();
+        self.unburied |= self.deleted.is_some() && witness.buried.is_disjoint(&witness.up);
     }
 
     /// A node that may have it loses its copy.

@@ -57,9 +57,10 @@ impl Fate {
         } else {
             self.lost_copy(at, &witness);
         }
-        witness.buriers.remove(&at);
+        witness.buried.remove(&at);
         self.buried_at.remove(&at);
-        self.unburied |= lone && self.deleted.is_some() && witness.buriers.is_empty();
+        let buried = !witness.buried.is_disjoint(&witness.up);
+        self.unburied |= lone && self.deleted.is_some() && !buried;
     }
 }
 

@@ -165,8 +165,16 @@ impl History {
         self
     }
 
+    /// These have its tombstone on disk, and those of them that are up know of it.
     pub(super) fn buried(&mut self, at: impl IntoIterator<Item = usize>) -> &mut Self {
-        self.witness.buriers = at.into_iter().collect();
+        self.witness.buried = at.into_iter().collect();
+        self.witness.buriers = &self.witness.buried & &self.witness.up;
+        self
+    }
+
+    /// These know that it is gone: what is to be on their disks as well is not yet.
+    pub(super) fn about_to_bury(&mut self, at: impl IntoIterator<Item = usize>) -> &mut Self {
+        self.witness.buriers.extend(at);
         self
     }
 

@@ -6,6 +6,7 @@
 //! that long with a host that has had it since the delete was confirmed. And at any time it binds
 //! at the moment of handing out, if such a host had the tombstone when their session began: that
 //! begins with tombstones. Who had one has to have it still: it is kept until all who must know do.
+//! To have it is to have it on disk: who only knows of it, its commit still under way, may lose it.
 //!
 //! What nobody has the tombstone of any more, because disks were lost, may come back; so may what
 //! lies on a disk that was put back, if nobody could notice or its queue is content with one copy.
@@ -205,6 +206,37 @@ mod tests {
         history.buried([0]).near([0]);
         deleted(&mut history, 500).disturbed().restarts().delivers(B, 1);
         history.breaks(4);
+    }
+
+    #[test]
+    fn in_a_storm_only_a_tombstone_that_was_on_disk_at_the_confirm_binds() {
+        for (on_disk, broken) in [(true, true), (false, false)] {
+            let begin = || {
+                let mut history = History::fair();
+                history.buried([1]).about_to_bury([0]);
+                if on_disk {
+                    history.buried([0, 1]);
+                }
+                deleted(&mut history, 500).disturbed().restarts().near([0]).meets([]);
+                history
+            };
+            let (mut comes, mut handed_out) = (begin(), begin());
+            comes.delivers(B, 1);
+            handed_out.hands_out(1);
+            for history in [comes, handed_out] {
+                if broken { history.breaks(4) } else { history.breaks_nothing() }
+            }
+        }
+    }
+
+    #[test]
+    fn who_was_down_at_the_confirm_with_the_tombstone_on_disk_is_bound_as_it_is_back() {
+        for (on_disk, broken) in [(vec![0, 1], true), (vec![1], false)] {
+            let mut history = History::fair();
+            history.up([1, 2]).buried(on_disk).by(1);
+            deleted(&mut history, 500).disturbed().up([0, 1, 2]).by(0).hands_out(1);
+            if broken { history.breaks(4) } else { history.breaks_nothing() }
+        }
     }
 
     #[test]

@@ -6,8 +6,10 @@
 use gaggle_wire::{MessageId, QueueId};
 
 use super::Node;
+use crate::custody::burial::BlockRecord;
 use crate::custody::known::Seen;
 use crate::envelope::PeerHello;
+use crate::ledger::record;
 use crate::session::PartitionId;
 
 /// How much a node has in memory of what is bounded, or may have (P12).
@@ -24,10 +26,20 @@ pub struct Holdings {
 }
 
 impl Node {
-    /// Whether it keeps a tombstone of this message.
+    /// Whether it keeps a tombstone of this message, on disk or about to be.
     #[must_use]
     pub fn has_tombstone(&self, queue: QueueId, partition: u16, id: MessageId) -> bool {
         self.seen((queue, partition), id) == Seen::Gone
+    }
+
+    /// Whether the value of a row of tombstones names this message.
+    #[must_use]
+    pub fn is_tombstone_of(value: &[u8], id: MessageId) -> bool {
+        let block: Option<BlockRecord> = record::decode(value).ok();
+        block.is_some_and(|block| {
+            let mut of = block.messages.iter().filter(|(process, _)| *process == id.process);
+            of.any(|(_, numbers)| numbers.contains(id.number))
+        })
     }
 
     /// Whether it knows that its copy of this message is damaged or missing.
