@@ -117,6 +117,14 @@ impl Options {
         }
     }
 
+    /// After how long a silent connection of a client is given up: 10 s where that of a node is
+    /// after 3 s, as with real ones; and, as there (2 min), so far within the resend window that
+    /// what was said into a cut comes before its end or not at all.
+    pub(crate) fn client_idle(&self) -> u64 {
+        let window = u64::try_from(self.resend_window.as_nanos()).unwrap_or(u64::MAX);
+        (self.idle.saturating_mul(10) / 3).min(window / 5 * 3)
+    }
+
     /// The configuration of one of the nodes.
     pub(crate) fn config(&self, at: usize, seed: u64) -> Config {
         let mut config = Config::new(node_id(at), peer_address(at), client_address(at));

@@ -44,7 +44,7 @@ impl World {
             let last = line.arrives.iter().map(|stream| stream[0]).max().unwrap_or_default();
             self.at(soon.max(last + 1), Happening::Client(actor, News::Forsaken(id, since)));
         } else {
-            let at = since + self.client_idle();
+            let at = since + self.options.client_idle();
             self.at(at, Happening::Client(actor, News::Forsaken(id, since)));
         }
     }
@@ -95,10 +95,10 @@ impl World {
         let (actor, node) = (line.actor, line.node);
         let passes = !self.town.lines.cuts.contains(&(actor, node));
         let unknown = line.node_end == End::Gone && passes && self.processes[node].is_awake();
-        if unknown || self.now >= since + self.client_idle() {
+        if unknown || self.now >= since + self.options.client_idle() {
             return self.lose(id);
         }
-        let next = self.now + self.client_idle() / 3;
+        let next = self.now + self.options.client_idle() / 3;
         self.at(next, Happening::Client(actor, News::Listen(id, since)));
     }
 
@@ -109,7 +109,7 @@ impl World {
         let ids: Vec<ClientId> = here.map(|(id, _)| *id).collect();
         for id in ids {
             let soon = self.now + self.way();
-            let first = self.now + self.draw((0, self.client_idle() / 3));
+            let first = self.now + self.draw((0, self.options.client_idle() / 3));
             // What is still under way is lost when a packet of it has to be sent again.
             let mute = goodbye == Goodbye::Unsaid && self.rng.random();
             let Lines { by_id, of_hands, cuts, .. } = &mut self.town.lines;
@@ -137,7 +137,7 @@ impl World {
         self.judge.weather.disturb();
         self.town.lines.cuts.insert((actor, node));
         self.judge.oracle.cut(self.now, (actor, node));
-        let (since, idle) = (self.now, self.client_idle());
+        let (since, idle) = (self.now, self.options.client_idle());
         for id in self.town.lines.between(actor, node) {
             let line = self.town.lines.by_id.get_mut(&id).expect("it was listed");
             line.silent_since.get_or_insert(since);
@@ -193,11 +193,5 @@ impl World {
         for (actor, node) in self.town.lines.cuts.clone() {
             self.heal_client(actor, node);
         }
-    }
-
-    /// After how long a silent connection of a client is over: 10 s where that of a node is over
-    /// after 3 s, as with real ones.
-    fn client_idle(&self) -> u64 {
-        self.options.idle * 10 / 3
     }
 }

@@ -289,6 +289,15 @@ mod tests {
     }
 
     #[test]
+    fn what_a_cut_holds_comes_within_the_resend_window_or_not_at_all() {
+        for options in (0..300).map(|seed| draw(seed).options) {
+            let held = Duration::from_nanos(options.client_idle() / 4 * 5);
+            let window = options.resend_window;
+            assert!(held < window, "{held:?} of {window:?} in seed {}", options.seed);
+        }
+    }
+
+    #[test]
     fn every_class_and_every_size_is_drawn() {
         let plans: Vec<Plan> = (0..300).map(draw).collect();
         for (class, _) in Class::ALL.iter().chain(&Class::OWN) {
