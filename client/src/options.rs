@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gaggle_client_core::Reach;
+use gaggle_client_core::{Reach, SEND_WITHIN_MAX};
 use gaggle_wire::ClusterName;
 
 use crate::error::ConnectError;
@@ -127,11 +127,11 @@ impl ConnectOptions {
         self
     }
 
-    /// How long a send may take that does not say itself; 30 s unless it is set, 2 min at most,
-    /// which is how long nodes remember the ids they have seen.
+    /// How long a send may take that does not say itself; 30 s unless it is set, 105 s at
+    /// most: nodes remember the ids they have seen for 2 min, and what is sent last has to arrive.
     #[must_use]
     pub fn send_within(mut self, within: Duration) -> Self {
-        self.send_within = within.min(RESEND_WINDOW);
+        self.send_within = within.min(SEND_WITHIN_MAX);
         self
     }
 
@@ -187,8 +187,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longer than it takes a cluster to see that a node is gone and to go on without it.
 const SEND_WITHIN: Duration = Duration::from_secs(30);
-/// How long a node knows the ids it has seen.
-const RESEND_WINDOW: Duration = Duration::from_secs(120);
 /// Two seconds of 1 KiB messages at 30,000 per second.
 const UNDER_WAY_BYTES_MAX: usize = 64 * 1024 * 1024;
 

@@ -59,7 +59,7 @@ impl Outgoing {
         self
     }
 
-    /// How long the send may take, instead of what the client's options say; 2 min at most.
+    /// How long the send may take, instead of what the client's options say; 105 s at most.
     #[must_use]
     pub fn within(mut self, within: Duration) -> Self {
         self.within = Some(within);

@@ -56,12 +56,12 @@ impl World {
     fn move_in(&mut self, app: App, traits: &Traits) -> usize {
         // Nodes know ids for as long as the resend window; what is on its way when it ends has
         // some time to arrive.
-        let resend_window = self.options.resend_window * 3 / 4;
+        let send_within_max = self.options.resend_window * 3 / 4;
         let (reach, seeds) = match traits.node {
             Some(_) => (Reach::OneNode, 1),
             None => (Reach::Cluster, self.options.nodes),
         };
-        let config = Config { reach, seeds, resend_window, ..Config::default() };
+        let config = Config { reach, seeds, send_within_max, ..Config::default() };
         let seed = self.rng.random();
         let client = Client::new(self.now, (config, seed), traits.clone(), app);
         self.town.actors.push(Actor::Client(Box::new(client)));
@@ -172,5 +172,22 @@ impl World {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use gaggle_client_core::SEND_WITHIN_MAX;
+
+    use crate::options::Options;
+
+    #[test]
+    fn what_real_clients_send_last_arrives_while_real_nodes_know_its_id() {
+        let options = Options::calm(3, 1);
+        let window = options.config(0, 1).resend_window;
+        let held = Duration::from_nanos(options.client_idle() + options.idle);
+        assert!(SEND_WITHIN_MAX + held < window, "{SEND_WITHIN_MAX:?} and {held:?} of {window:?}");
     }
 }

@@ -26,8 +26,8 @@ pub struct Config {
     pub backoff_min: Duration,
     /// See [`Config::backoff_min`].
     pub backoff_max: Duration,
-    /// The longest any send may take: how long nodes know the ids they have seen.
-    pub resend_window: Duration,
+    /// The longest any send may take, see [`SEND_WITHIN_MAX`].
+    pub send_within_max: Duration,
     /// The longest a node may try one send, so that others get a chance before its deadline.
     pub attempt_max: Duration,
     /// The shortest wait before a send goes to a second node: below it, what looks slow is noise.
@@ -69,7 +69,7 @@ impl Default for Config {
             sour: Duration::from_secs(1),
             backoff_min: Duration::from_millis(50),
             backoff_max: Duration::from_secs(2),
-            resend_window: Duration::from_secs(120),
+            send_within_max: SEND_WITHIN_MAX,
             attempt_max: Duration::from_secs(10),
             hedge_min: Duration::from_millis(20),
             hedge_max: Duration::from_millis(500),
@@ -81,3 +81,8 @@ impl Default for Config {
         }
     }
 }
+
+/// The longest any send may take. Nodes know the ids they have seen for 2 min: what is sent last
+/// has to arrive within that, and a connection on which nothing comes through holds it for up to
+/// 10 s, one between two nodes for 3 s more.
+pub const SEND_WITHIN_MAX: Duration = Duration::from_secs(105);

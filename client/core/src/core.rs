@@ -109,7 +109,7 @@ impl Core {
     }
 
     fn send(&mut self, mut parcel: Parcel) {
-        parcel.within = parcel.within.min(self.desk.config.resend_window);
+        parcel.within = parcel.within.min(self.desk.config.send_within_max);
         let Some(known) = self.queues.known(&parcel.queue) else {
             let name = Arc::clone(&parcel.queue);
             if self.queues.wait(&mut self.desk, parcel) == Resolve::Ask {

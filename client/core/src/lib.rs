@@ -29,7 +29,7 @@ mod sender;
 mod settlements;
 mod timers;
 
-pub use config::{Config, Reach};
+pub use config::{Config, Reach, SEND_WITHIN_MAX};
 pub use core::Core;
 pub use event::{Effect, Event, Stream, Target};
 pub use now::Now;
