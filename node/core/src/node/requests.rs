@@ -174,6 +174,12 @@ impl Node {
         self.call_over(now, call, effects);
     }
 
+    /// Whether the queue that this call asks for has become known.
+    pub(super) fn is_known_now(&self, call: u64) -> bool {
+        let Some(Question::Queue(parked)) = self.desk.calls.kind(call) else { return false };
+        named(&parked.request).is_some_and(|name| !self.table.named(name).is_empty())
+    }
+
     pub(super) fn envelope(
         &mut self,
         now: Now,

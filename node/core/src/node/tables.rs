@@ -216,6 +216,10 @@ impl Node {
                 let removals = Vec::new();
                 self.take_in(now, Some(peer), &TableNews { entries, removals }, effects);
                 self.desk.calls.answer(call, peer);
+                if self.is_known_now(call) {
+                    // Whoever else is slow to say so is not waited for.
+                    self.desk.calls.suffices(call);
+                }
                 self.call_over(now, call, effects);
             }
             _ => unreachable!("the caller sorts envelopes"),

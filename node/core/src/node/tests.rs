@@ -4,6 +4,7 @@ mod counts;
 mod faults;
 mod figures;
 mod forgetting;
+mod giving;
 mod hostile;
 mod limits;
 mod many_queues;
@@ -14,6 +15,7 @@ mod putting_back;
 mod repair;
 mod resending;
 mod sessions;
+mod tables;
 
 use std::collections::BTreeSet;
 
