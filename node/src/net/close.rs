@@ -104,9 +104,13 @@ impl Close {
     }
 }
 
-/// How often connections were closed, by reason.
+/// How often connections were closed, by reason, and frames refused that ended with their stream.
 #[derive(Debug, Default)]
-pub struct Closes([AtomicU64; Close::ALL.len()]);
+pub struct Closes {
+    by_reason: [AtomicU64; Close::ALL.len()],
+    /// Their connections stay, so there is no reason to close one.
+    frames_cut: AtomicU64,
+}
 
 impl Closes {
     /// Closes a connection that is not closed yet, and counts it.
@@ -126,21 +130,36 @@ impl Closes {
 
     /// Counts one that never became a connection.
     pub(crate) fn count(&self, why: Close) {
-        self.0[why as usize].fetch_add(1, Ordering::Relaxed);
+        self.by_reason[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a frame of a client whose stream ended inside it: it is as if never sent.
+    pub(crate) fn count_cut(&self) {
+        self.frames_cut.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many frames of clients ended with their stream.
+    #[must_use]
+    pub fn frames_cut(&self) -> u64 {
+        self.frames_cut.load(Ordering::Relaxed)
     }
 
     /// Those that happened, by name, for the status.
     pub(crate) fn counted(&self) -> Vec<(&'static str, u64)> {
-        let all = Close::ALL.into_iter().map(|why| (why.counter(), self.of(why)));
+        let closes = Close::ALL.into_iter().map(|why| (why.counter(), self.of(why)));
+        let all = closes.chain([(FRAMES_CUT, self.frames_cut())]);
         all.filter(|(_, count)| *count > 0).collect()
     }
 
     /// How often this was the reason.
     #[must_use]
     pub fn of(&self, why: Close) -> u64 {
-        self.0[why as usize].load(Ordering::Relaxed)
+        self.by_reason[why as usize].load(Ordering::Relaxed)
     }
 }
+
+/// The counter's name in the status.
+const FRAMES_CUT: &str = "frames_cut";
 
 #[cfg(test)]
 mod tests {
@@ -155,5 +174,15 @@ mod tests {
                 Close::ALL.iter().filter(|other| other.counter() == why.counter()).count() == 1
             );
         }
+    }
+
+    #[test]
+    fn what_happened_is_told_by_name_and_nothing_else() {
+        let closes = Closes::default();
+        assert_eq!(closes.counted(), []);
+        closes.count(Close::NotSending);
+        closes.count_cut();
+        closes.count_cut();
+        assert_eq!(closes.counted(), [("closed_not_sending", 1), ("frames_cut", 2)]);
     }
 }

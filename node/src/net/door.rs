@@ -224,8 +224,12 @@ impl Reader {
             }
             match read {
                 Ok(More::Maybe) => {}
-                // A frame that was cut off is as if it had never been sent.
-                Ok(More::Never) | Err(InboxError::Cut | InboxError::Lost(_)) => break,
+                Ok(More::Never) | Err(InboxError::Lost(_)) => break,
+                Err(InboxError::Cut) => {
+                    // It is as if it had never been sent.
+                    self.network.closes.count_cut();
+                    break;
+                }
                 Err(InboxError::Slow) => {
                     return self.network.closes.close(&self.connection, Close::NotSending);
                 }

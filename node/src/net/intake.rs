@@ -44,7 +44,7 @@ pub(crate) const SMALL: usize = 256 * 1024;
 const PLACES: usize = 32;
 
 /// At 16 MiB that is 1.6 MiB/s; who is slower may send smaller messages.
-const WHOLE_WITHIN: Duration = Duration::from_secs(10);
+pub(crate) const WHOLE_WITHIN: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {

@@ -18,7 +18,7 @@ pub(crate) mod corridor;
 pub(crate) mod door;
 pub(crate) mod gossip;
 mod inbox;
-mod intake;
+pub(crate) mod intake;
 pub(crate) mod outbox;
 mod request;
 mod socket;

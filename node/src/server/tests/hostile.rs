@@ -18,6 +18,8 @@ use quinn::ConnectionError;
 use super::raw::{Raw, closed, code, dial, dial_from, hello, unique};
 use super::*;
 use crate::net::close::Close;
+use crate::net::door::HELLO_WITHIN;
+use crate::net::intake::{SMALL, WHOLE_WITHIN};
 use crate::net::tls::PEER_ALPN;
 
 /// Another address of the loopback than that of all others.
@@ -65,6 +67,7 @@ async fn the_first_frame_must_be_a_hello_of_this_version() {
     let mut other = Raw::dial(&house, &server).await;
     other.ask(1, status(), &[]).await;
     assert_eq!(other.closed().await, code(Close::BadHello));
+    assert_eq!(server.closes().of(Close::BadHello), 1);
     let mut nameless = Raw::dial(&house, &server).await;
     nameless.ask(1, Request::Hello { version: VERSION, process: ProcessId(0) }, &[]).await;
     assert_eq!(nameless.closed().await, code(Close::BadHello));
@@ -98,6 +101,50 @@ async fn who_says_no_hello_in_time_is_closed_and_nobody_waits_for_it() {
         tokio::join!(silent.closed(), dripping, still_serves(&house, &server));
     assert_eq!((first, second), (code(Close::NoHello), code(Close::NoHello)));
     assert!(start.elapsed() >= Duration::from_secs(4));
+    assert_eq!(server.closes().of(Close::NoHello), 2);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_hello_that_is_cut_off_is_none_and_is_counted_at_once() {
+    let house = House::new();
+    let server = house.start(1, &[]).await;
+    let start = Instant::now();
+    let mut cut = Raw::dial(&house, &server).await;
+    let bytes = frame::encode(&RequestFrame { request: 1, body: hello(VERSION) }, []);
+    cut.send.write_all(&bytes[..bytes.len() - 1]).await.unwrap();
+    cut.send.finish().unwrap();
+    assert_eq!(cut.closed().await, code(Close::NoHello));
+    assert!(start.elapsed() < HELLO_WITHIN, "nothing is waited for that cannot come");
+    assert_eq!(server.closes().of(Close::NoHello), 1);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_large_frame_that_drips_is_closed_and_counted_and_a_small_one_may_wait() {
+    let house = House::new();
+    let server = house.start(1, &[]).await;
+    let large = Raw::greeted(&house, &server).await;
+    let mut small = Raw::greeted(&house, &server).await;
+    let mut length = vec![0, 0x10, 0, 0];
+    let start = Instant::now();
+    let Raw { connection, mut send, .. } = large;
+    length.resize(SMALL + 1, 0);
+    send.write_all(&length).await.unwrap();
+    let whole = frame::encode(&RequestFrame { request: 2, body: status() }, []);
+    small.send.write_all(&whole[..whole.len() - 1]).await.unwrap();
+    let dripping = async {
+        while send.write_all(&[0]).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    };
+    let (code_seen, (), ()) =
+        tokio::join!(closed(&connection), dripping, still_serves(&house, &server));
+    assert_eq!(code_seen, code(Close::NotSending));
+    assert!(start.elapsed() >= WHOLE_WITHIN - Duration::from_secs(1), "{:?}", start.elapsed());
+    assert_eq!(server.closes().of(Close::NotSending), 1);
+    small.send.write_all(&whole[whole.len() - 1..]).await.unwrap();
+    assert!(matches!(small.answer().await.body, Response::Status(_)));
     server.stop().await.unwrap();
 }
 
@@ -146,6 +193,14 @@ async fn a_frame_that_is_cut_off_is_as_if_never_sent() {
     second.write_all(&whole[..whole.len() - 1]).await.unwrap();
     second.finish().unwrap();
     second.stopped().await.unwrap();
+    // Streams of one connection have readers of their own.
+    let counted = async {
+        while server.closes().frames_cut() == 0 {
+            tokio::task::yield_now().await
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), counted).await.expect("it is counted");
+    assert_eq!(server.closes().frames_cut(), 1);
     raw.ask(3, Request::DescribeQueue { name: queue }, &[]).await;
     let answer = raw.answer().await;
     assert!(matches!(answer.body, Response::Refused(Refusal::QueueNotFound { .. })));
