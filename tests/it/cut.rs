@@ -1,8 +1,9 @@
 //! Nodes that cannot talk: both sides go on, and afterwards it is one cluster again.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use gaggle_client::{Client, SettingsChange};
+use gaggle_client::{Client, SettingsChange, Stamp};
 use gaggle_support::netns::Namespaces;
 use gaggle_support::tally::{Tally, spawn_consumer};
 use gaggle_support::{TestCluster, wait_until};
@@ -53,24 +54,11 @@ async fn cut_and_heal(cluster: &mut TestCluster, cut: impl Fn(), heal: impl Fn()
     }
     send(&alone, "alone", 50, &tally).await;
     send(&other, "other", 50, &tally).await;
-    // Each side delivers what it has, and deletes some of it.
-    for client in [&alone, &other] {
-        let queue = client.queue("cut").unwrap();
-        for _ in 0..20 {
-            let mut received = queue.receive(1, Duration::from_secs(20)).await.unwrap();
-            let delivery = received.pop().expect("both sides deliver");
-            tally.received(delivery.received());
-            let stamp = delivery.received().stamp;
-            // Fewer than W hosts can confirm it on the small side; it travels all the same.
-            if delivery.delete().await.is_ok() {
-                tally.deleted(stamp);
-            }
-        }
-    }
+    let deleted_alone = delivers_and_deletes((&alone, "alone", 0), &tally).await;
+    let deleted_other = delivers_and_deletes((&other, "other", 1), &tally).await;
     heal();
     cluster.wait_until_ready().await;
     tally.forgive();
-    assert!(tally.deleted_count() > 0, "no delete was confirmed during the cut");
     tally.begin_epoch();
     let consumer = spawn_consumer(cluster.client().await, "cut", &tally);
     tally.wait_complete(Duration::from_secs(60)).await;
@@ -79,8 +67,44 @@ async fn cut_and_heal(cluster: &mut TestCluster, cut: impl Fn(), heal: impl Fn()
         status.queues.iter().all(|queue| queue.total.messages == 0)
     })
     .await;
-    assert_eq!(tally.resurrected(), [], "P4: deletes made on either side hold");
+    for (side, deleted) in [("alone", deleted_alone), ("other", deleted_other)] {
+        assert!(!deleted.is_empty(), "{side}: no delete was confirmed in the cut");
+        let again: Vec<_> =
+            tally.resurrected().into_iter().filter(|stamp| deleted.contains(stamp)).collect();
+        assert_eq!(again, [], "P4: deletes made on the side of {side} hold");
+    }
+    assert_eq!(tally.resurrected(), [], "P4: deletes made after the cut hold");
     consumer.abort();
+}
+
+/// A side of the cut delivers until something that it accepted in the cut has come, and deletes
+/// every other message, so that what it deletes is left with the other side. The deletes that
+/// were confirmed: with `at_least` 1 one node confirms them alone, as it does sends.
+async fn delivers_and_deletes(
+    (client, side, deletes): (&Client, &str, usize),
+    tally: &Tally,
+) -> BTreeSet<Stamp> {
+    let queue = client.queue("cut").unwrap();
+    let (mut deleted, mut kept, mut own) = (BTreeSet::new(), Vec::new(), 0);
+    while own == 0 {
+        let mut received = queue.receive(1, Duration::from_secs(20)).await.unwrap();
+        let delivery = received.pop().expect("both sides deliver, also what they took in the cut");
+        tally.received(delivery.received());
+        let body = String::from_utf8(delivery.body().to_vec()).unwrap();
+        own += usize::from(body.starts_with(side));
+        let number: usize = body.rsplit(' ').next().unwrap().parse().unwrap();
+        if number % 2 != deletes {
+            // It goes back when this side is done.
+            kept.push(delivery);
+            continue;
+        }
+        let stamp = delivery.received().stamp;
+        if delivery.delete().await.is_ok() {
+            tally.deleted(stamp);
+            deleted.insert(stamp);
+        }
+    }
+    deleted
 }
 
 async fn send(client: &Client, title: &str, count: usize, tally: &Tally) {
