@@ -1,11 +1,12 @@
 //! A cut through the cluster: both sides go on as far as their queue allows, and after it heals
 //! nothing is lost and what was deleted stays so.
 
-use gaggle_wire::{Refusal, Request, Response, SettingsChange};
+use gaggle_wire::{DeliveryLabel, QueueDescription, Refusal, Request, Response, SettingsChange};
 
 use super::support::{
     SECOND, create, delete, drained, formed, labels, name, one_partition, received, sent,
 };
+use crate::World;
 
 fn both_sides_of_a_cut_go_on_and_what_they_deleted_stays_deleted() {
     let mut world = formed(3, 51);
@@ -51,12 +52,16 @@ fn a_queue_that_both_sides_made_is_one_queue() {
     world.isolate(2);
     world.run(10 * SECOND);
     let change = SettingsChange { at_least: Some(1), ..one_partition() };
+    let mut ids = Vec::new();
     for (node, process) in [(0, 7), (2, 8)] {
         let made = world.call(node, Request::CreateQueue { name: name(), change });
         let Response::Queue(queue) = made else { panic!("{made:?}") };
         let own = labels(&world, process, 1, 3);
         sent(&mut world, node, &queue, &own);
+        ids.push(queue.id);
     }
+    ids.sort_unstable();
+    assert_ne!(ids[0], ids[1], "each side made its own");
     let waiter = world.hand();
     let asked = world.ask(waiter, 1, super::support::receive(10, 60_000));
     world.run(SECOND);
@@ -67,15 +72,46 @@ fn a_queue_that_both_sides_made_is_one_queue() {
     world.heal_all();
     assert!(world.run_until(30 * SECOND, |world| world.is_whole(3)));
     world.run(5 * SECOND);
-    let came: usize = world
-        .answers(waiter, stream)
-        .iter()
-        .map(|(_, answer)| match answer {
-            Response::Deliveries { deliveries } => deliveries.len(),
-            other => panic!("{other:?}"),
-        })
-        .sum();
-    assert_eq!(came, 3, "P10: who waits for the name gets what the other side sent");
+    let came = streamed(&world, (waiter, stream));
+    assert_eq!(came.len(), 3, "P10: who waits for the name gets what the other side sent");
+
+    for node in 0..3 {
+        assert_eq!(described(&mut world, node).map(|queue| queue.id), Some(ids[0]), "{node}");
+    }
+    let queue = described(&mut world, 1).expect("it was described");
+    let one = labels(&world, 9, 1, 1);
+    sent(&mut world, 1, &queue, &one);
+    world.run(SECOND);
+    let came = streamed(&world, (waiter, stream));
+    let into: Vec<_> = came[3..].iter().map(|delivery| delivery.receipt.queue).collect();
+    assert_eq!(into, [ids[0]], "what is sent to the name goes to the smaller id");
+
+    ids.iter().for_each(|id| world.judge.oracle.excuse(*id));
+    assert_eq!(world.call(2, Request::DeleteQueue { name: name() }), Response::Done);
+    world.run(5 * SECOND);
+    for node in 0..3 {
+        assert_eq!(described(&mut world, node), None, "{node}: a delete takes both");
+        assert_eq!(world.stored(node), 0, "{node}");
+    }
+}
+
+/// All that a stream has brought so far.
+fn streamed(world: &World, (who, stream): (usize, u64)) -> Vec<DeliveryLabel> {
+    let answers = world.answers(who, stream);
+    let deliveries = answers.iter().flat_map(|(_, answer)| match answer {
+        Response::Deliveries { deliveries } => deliveries.clone(),
+        other => panic!("{other:?}"),
+    });
+    deliveries.collect()
+}
+
+/// The queue to which a client sends, as this node says.
+fn described(world: &mut World, node: usize) -> Option<QueueDescription> {
+    match world.call(node, Request::DescribeQueue { name: name() }) {
+        Response::Queue(queue) => Some(*queue),
+        Response::Refused(Refusal::QueueNotFound { .. }) => None,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn a_copy_at_a_stand_in_comes_although_its_coordinator_is_gone_before_it_has_told_all() {
