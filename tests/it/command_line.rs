@@ -6,7 +6,7 @@ use gaggle_support::TestCluster;
 use serde_json::Value;
 
 use crate::EXECUTABLE;
-use crate::shell::{Shell, parse};
+use crate::shell::{Shell, parse, texts};
 
 #[test]
 fn what_cannot_be_understood_ends_with_2_and_a_line_that_says_why() {
@@ -84,7 +84,10 @@ async fn lines_go_in_and_come_out_as_they_were() {
     assert_eq!(nothing, "", "nothing was sent");
 
     let text: &[u8] = b"first\n\ncarriage\r\n\xff\x00binary\nlast";
-    let sent = parse(&shell.succeed(&["send", "lines", "--json"], text));
+    let output = shell.run(&["send", "lines", "--json"], text);
+    let (out, err) = texts(&output);
+    assert_eq!((output.status.code(), err.as_str()), (Some(0), ""), "nobody asked for more");
+    let sent = parse(&out);
     assert_eq!((&sent["sent"], &sent["failed"]), (&5.into(), &0.into()));
     let arguments = ["receive", "lines", "--json", "--max", "5", "--wait", "20s", "--delete"];
     let mut came = Vec::new();
@@ -97,6 +100,8 @@ async fn lines_go_in_and_come_out_as_they_were() {
     assert_eq!(bodies[..3], ["first", "", "carriage\r"]);
     assert_eq!(came[3]["body_base64"], "/wBiaW5hcnk=");
     assert_eq!(*bodies[4], "last");
+    let output = shell.run(&["send", "lines"], b"plain\nlines\n");
+    assert_eq!((output.status.code(), texts(&output).1), (Some(0), String::new()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -53,10 +53,15 @@ impl Home {
         let port = self.port.to_string();
         let mut command = self.command(&[&["dev", "--port", &port], flags].concat());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
-        let told = BufReader::new(child.stdout.take().unwrap());
-        let mut lines = told.lines().map_while(Result::ok);
-        assert!(lines.any(|line| line.contains("Ctrl-C")), "it says that it is ready");
-        Dev { child, nodes: node_processes(data) }
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut told: Vec<String> = Vec::new();
+        for line in lines.lines().map_while(Result::ok) {
+            told.push(line);
+            if told.last().is_some_and(|line| line.contains("Ctrl-C")) {
+                return Dev { child, nodes: node_processes(data), told };
+            }
+        }
+        panic!("it says that it is ready: {told:?}");
     }
 
     fn data(&self) -> PathBuf {
@@ -67,9 +72,16 @@ impl Home {
 struct Dev {
     child: Child,
     nodes: Vec<Pid>,
+    /// What it printed until it was ready.
+    told: Vec<String>,
 }
 
 impl Dev {
+    /// What it says to type next: its indented lines.
+    fn next(&self) -> Vec<&str> {
+        self.told.iter().filter_map(|line| line.strip_prefix("  ")).collect()
+    }
+
     fn end(&mut self, signal: Signal) -> Option<i32> {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
         let code = self.child.wait().unwrap().code();
@@ -99,6 +111,17 @@ fn a_dev_cluster_is_found_without_flags_keeps_its_messages_and_leaves_no_process
     let home = Home::new();
     let mut dev = home.start();
     assert_eq!(dev.nodes.len(), 3, "one process per node");
+    let next = dev.next();
+    let typed = [
+        "gaggle queue create orders",
+        "gaggle send orders 'hello'",
+        "gaggle receive orders --delete",
+        "gaggle status",
+    ];
+    assert_eq!(next[..4], typed);
+    let killed = next[4].strip_prefix("kill -9 ").and_then(|rest| rest.split(' ').next());
+    let killed = Pid::from_raw(killed.unwrap().parse().unwrap()).unwrap();
+    assert!(dev.nodes.contains(&killed) && next.len() == 5, "{next:?}");
     home.run(&["queue", "create", "orders"]);
     home.run(&["send", "orders", "kept"]);
     // Not even a SIGKILL of the one that watches leaves nodes behind.
@@ -125,6 +148,9 @@ fn a_dev_cluster_has_the_size_the_place_and_the_profile_that_it_is_told() {
     let flags = ["--nodes", "2", "--dir", data.to_str().unwrap(), "--cluster", profile];
     let mut dev = home.start_with(&flags, &data);
     assert_eq!(dev.nodes.len(), 2);
+    let typed = ["queue create orders", "send orders 'hello'", "receive orders --delete", "status"];
+    let typed = typed.map(|verb| format!("gaggle {verb} --cluster {profile}"));
+    assert_eq!(dev.next()[..4], typed);
     assert!(data.join("node-2").exists() && !home.data().exists());
     home.run(&["queue", "create", "orders", "--cluster", profile]);
     let output = home.command(&["send", "orders", "x"]).env("GAGGLE_CLUSTER", profile).output();

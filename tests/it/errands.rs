@@ -3,7 +3,7 @@
 //!
 //! What these tests do not do: errors and exit codes are in `command_line.rs` and `verbs.rs`.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -13,7 +13,7 @@ use gaggle_support::TestCluster;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::EXECUTABLE;
-use crate::shell::{PATIENCE, Shell, parse, texts};
+use crate::shell::{PATIENCE, Shell, ended, parse, texts};
 
 /// A child that goes on until it is told to stop, and the lines that it prints.
 struct Follower {
@@ -175,6 +175,23 @@ fn the_examples_work(shell: &Shell) {
     }
     keys.sort_by(|a, b| a.0.cmp(&b.0));
     assert_eq!((&keys[0].1, &keys[1].1), (&"k".into(), &serde_json::Value::Null));
+    ingest_reads_stdin(shell, run(ingest, &[]));
+}
+
+/// `tail -f log | ingest`, with a log that ends.
+fn ingest_reads_stdin(shell: &Shell, mut ingest: Command) {
+    let command = ingest.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"from a pipe\n\nthe end").unwrap();
+    let (out, err) = texts(&ended(child).expect("it ends with its input"));
+    assert!(out.starts_with("3 lines confirmed in "), "{out}{err}");
+    let mut came = Vec::new();
+    while came.len() < 3 {
+        let taken = ["receive", "events", "--max", "3", "--wait", "20s", "--delete"];
+        came.extend(shell.succeed(&taken, b"").lines().map(str::to_owned));
+    }
+    came.sort_unstable();
+    assert_eq!(came, ["", "from a pipe", "the end"]);
 }
 
 /// What it had in hand is finished, and what it had not begun counts as never handed out.
