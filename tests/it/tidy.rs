@@ -64,11 +64,15 @@ fn pages_have_one_title_and_are_linked_and_say_what_exists() {
 
 /// A file of the simulator that watches a promise is named after it: `p05_strict_order.rs`.
 #[test]
-fn every_watcher_watches_a_promise() {
-    let promised = rules::promises(&read("docs/promises.md"));
+fn every_watcher_watches_a_promise_and_every_promise_is_watched() {
+    let path = "docs/promises.md".to_owned();
+    let page = Page { text: read(&path), path };
+    let promised = rules::promises(&page.text);
     let watchers: Vec<_> =
         tree(&["rs"]).into_iter().filter(|path| path.starts_with("sim/src/promises/")).collect();
-    report(&rules::watchers(&watchers, &promised));
+    let mut complaints = rules::watchers(&watchers, &promised);
+    complaints.extend(rules::unwatched(&page, &watchers));
+    report(&complaints);
 }
 
 #[test]

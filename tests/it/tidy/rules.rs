@@ -117,6 +117,27 @@ pub(crate) fn watchers(paths: &[String], made: &BTreeSet<u32>) -> Vec<Complaint>
     found
 }
 
+/// Promises of a page that no file of the simulator watches, and that do not say so.
+pub(crate) fn unwatched(page: &Page, paths: &[String]) -> Vec<Complaint> {
+    let mut found = Vec::new();
+    let mut lines = numbered(&page.text).peekable();
+    while let Some((line, content)) = lines.next() {
+        let Some(number) = promises(content).pop_first() else { continue };
+        let mut later = false;
+        while let Some((_, content)) = lines.next_if(|(_, content)| !content.starts_with("## ")) {
+            later |= content.contains(WATCHED_LATER);
+        }
+        let start = format!("sim/src/promises/p{number:02}_");
+        let watched = paths.iter().any(|path| path.starts_with(&start));
+        if watched == later {
+            let what =
+                if watched { "is watched, and the page says" } else { "is not watched, nor" };
+            found.push(complaint(&page.path, line, format!("P{number} {what} `{WATCHED_LATER}`")));
+        }
+    }
+    found
+}
+
 /// A page has one title, and it is the first line.
 pub(crate) fn title(page: &Page) -> Option<Complaint> {
     let titles = prose(&page.text).filter(|(_, line)| line.starts_with("# ")).count();
@@ -279,6 +300,9 @@ fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
 fn complaint(path: &str, line: usize, what: impl Into<String>) -> Complaint {
     Complaint { path: path.to_owned(), line, what: what.into() }
 }
+
+/// How the page of promises marks one for which no watcher is built yet.
+const WATCHED_LATER: &str = "Watched: later.";
 
 /// Two files fit beside each other on a screen.
 const COLUMNS_MAX: usize = 100;

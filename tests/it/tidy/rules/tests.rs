@@ -119,6 +119,30 @@ fn a_watcher_of_no_promise_is_complained_about() {
 }
 
 #[test]
+fn a_promise_that_nobody_watches_is_complained_about_unless_the_page_says_so() {
+    let text = |marks: [&str; 2]| {
+        let [first, second] = marks;
+        format!("# Promises\n\n## P1 No loss\n\n{first}\n\n## P14 Sick clock\n\n{second}\n")
+    };
+    let [watched, later] = ["- Watched: `sim/...`.", "- Enforced: later. Watched: later."];
+    let both = ["sim/src/promises/p01_no_loss.rs", "sim/src/promises/p14_sick_clock.rs"];
+    let both = both.map(str::to_owned);
+    let about = |marks, paths: &[String]| unwatched(&page("docs/promises.md", &text(marks)), paths);
+    assert_eq!(about([watched, watched], &both), []);
+    assert_eq!(about([watched, later], &both[..1]), []);
+    let missing = about([watched, watched], &both[..1]);
+    assert_eq!(missing.len(), 1);
+    assert_eq!(
+        missing[0].to_string(),
+        "docs/promises.md:7: P14 is not watched, nor `Watched: later.`"
+    );
+    assert!(about([later, watched], &both[1..]).is_empty(), "the mark of one is not another's");
+    let built = about([later, watched], &both);
+    assert!(built.len() == 1 && built[0].to_string().contains(":3: P1 is watched"), "{built:?}");
+    assert_eq!(about([watched, watched], &[]).len(), 2);
+}
+
+#[test]
 fn a_page_with_no_title_or_two_is_complained_about() {
     assert!(title(&page("docs/x.md", "# One\n\n```\n# a comment\n```\n")).is_none());
     for text in ["", "One\n", "# One\n\n# Two\n", "\n# One\n"] {
