@@ -55,13 +55,13 @@ impl Home {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         let mut told: Vec<String> = Vec::new();
-        for line in lines.lines().map_while(Result::ok) {
+        let ready = lines.lines().map_while(Result::ok).any(|line| {
+            let last = line.contains("Ctrl-C");
             told.push(line);
-            if told.last().is_some_and(|line| line.contains("Ctrl-C")) {
-                return Dev { child, nodes: node_processes(data), told };
-            }
-        }
-        panic!("it says that it is ready: {told:?}");
+            last
+        });
+        assert!(ready, "it says that it is ready: {told:?}");
+        Dev { child, nodes: node_processes(data), told }
     }
 
     fn data(&self) -> PathBuf {

@@ -196,7 +196,7 @@ async fn a_frame_that_is_cut_off_is_as_if_never_sent() {
     // Streams of one connection have readers of their own.
     let counted = async {
         while server.closes().frames_cut() == 0 {
-            tokio::task::yield_now().await
+            tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(Duration::from_secs(20), counted).await.expect("it is counted");
