@@ -225,7 +225,7 @@ impl Node {
         queues.iter().filter_map(|queue| self.counts_of(now, *queue)).collect()
     }
 
-    fn counts_of(&self, now: Now, queue: QueueId) -> Option<QueueTold> {
+    pub(super) fn counts_of(&self, now: Now, queue: QueueId) -> Option<QueueTold> {
         let skew = self.run.skews.get(&queue);
         let mut partitions = self.partitions.range((queue, 0)..=(queue, u16::MAX)).peekable();
         if partitions.peek().is_none() && skew.is_none() {
@@ -239,7 +239,7 @@ impl Node {
             if !partition.serves_any() {
                 continue;
             }
-            own.messages += partition.known.held_count();
+            own.messages += partition.served_count();
             own.in_flight += in_flight;
             let accepted = partition.oldest.accepted(&partition.known);
             let age = accepted.map_or(Duration::ZERO, |stamp| now.wall.since(stamp.time));

@@ -176,6 +176,12 @@ impl Partition {
         self.lists.serves_any()
     }
 
+    /// How many messages here are in this node's custody: of what it holds, those under lists that
+    /// it serves.
+    pub(crate) fn served_count(&self) -> u64 {
+        self.lists.served().flat_map(|(_, held)| held.values()).map(Ranges::size).sum()
+    }
+
     /// Whether it was looked at since sessions changed last.
     pub(crate) fn is_fresh(&self, epoch: u64) -> bool {
         self.lists.is_fresh(epoch)

@@ -3,8 +3,9 @@
 use gaggle_wire::{ArrivalSkew, QueueCounts, QueueStatus, Status};
 
 use super::*;
-use crate::envelope::QueueTold;
+use crate::envelope::{PartitionInventory, QueueTold, Span};
 use crate::event::LinkId;
+use crate::table::rendezvous::{self, Slot};
 
 fn name(text: &str) -> QueueName {
     QueueName::parse(text).unwrap()
@@ -18,7 +19,11 @@ impl Bench {
     }
 
     fn meets_another(&mut self) {
-        let hello = PeerHello { node: NodeId(2), store: 9, ..self.node.hello() };
+        self.meets_node(2);
+    }
+
+    fn meets_node(&mut self, node: u64) {
+        let hello = PeerHello { node: NodeId(node), store: 9, ..self.node.hello() };
         self.handle(Event::LinkUp { link: LinkId(2), hello: Box::new(hello) });
     }
 
@@ -103,6 +108,40 @@ fn how_late_messages_are_accepted_is_counted_wherever_they_are_and_added_up() {
     assert_eq!(below, [1, 512], "two were stamped 300 ms before");
     bench.ask(Request::DeleteQueue { name: name("a") });
     assert!(bench.node.run.skews.is_empty(), "P12");
+}
+
+#[test]
+fn a_node_counts_as_its_own_what_it_serves_and_not_all_that_it_holds_beside_it() {
+    let mut bench = Bench::new();
+    let id = bench.creates("a");
+    bench.send(id, 1..=2);
+    let first = |node: &u64| {
+        let mut both = vec![ME, NodeId(*node)];
+        rendezvous::order(Slot::of(id, 0), &mut both);
+        both[0] != ME
+    };
+    let earlier = (2..).find(first).expect("one in two is");
+    bench.meets_node(earlier);
+    let stamp = Stamp { time: at(0).wall.0, count: 0, process: PRODUCER };
+    let labels = (3..=7).map(|number| bench.label(number)).collect();
+    let copy = Envelope::Copy {
+        batch: 1,
+        queue: id,
+        partition: 0,
+        accepted: stamp,
+        holders: vec![NodeId(earlier), ME],
+        attempt: Attempt::First,
+        labels,
+    };
+    // The other has them as well, so that they are yielded to it.
+    let processes = vec![(PRODUCER, Ranges::of(3, 7), Ranges::default())];
+    let partitions = vec![PartitionInventory { queue: id, partition: 0, processes }];
+    let inventory = Envelope::Inventory { call: 0, partitions, span: Span::all() };
+    for envelope in [copy, Envelope::Mark, inventory] {
+        bench.hears(envelope);
+    }
+    let counts = bench.node.counts_of(bench.now(), id).unwrap();
+    assert_eq!((counts.held.messages, counts.own.messages), (7, 2), "five are the other node's");
 }
 
 #[test]
