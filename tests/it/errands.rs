@@ -143,13 +143,15 @@ fn who_follows_gets_what_comes(shell: &Shell) {
     assert_eq!(follower.end(), Some(0));
 }
 
-/// As the head of each example says that it is run.
+/// An example with these arguments, as its head says that it is run.
+fn example(shell: &Shell, program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).env("GAGGLE_URL", &shell.url);
+    command
+}
+
 fn the_examples_work(shell: &Shell) {
-    let run = |program: &str, arguments: &[&str]| {
-        let mut command = Command::new(program);
-        command.args(arguments).env("GAGGLE_URL", &shell.url);
-        command
-    };
+    let run = |program: &str, arguments: &[&str]| example(shell, program, arguments);
     let work_queue = env!("CARGO_BIN_EXE_example-work-queue");
     let put = run(work_queue, &["put", "5"]).output().unwrap();
     assert_eq!(texts(&put), ("5 of 5 are safe\n".to_owned(), String::new()));
@@ -196,11 +198,8 @@ fn ingest_reads_stdin(shell: &Shell, mut ingest: Command) {
 
 /// What it had in hand is finished, and what it had not begun counts as never handed out.
 fn a_worker_that_is_stopped_finishes_what_it_began(shell: &Shell) {
-    let work_queue = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_example-work-queue"));
-        command.args(arguments).env("GAGGLE_URL", &shell.url);
-        command
-    };
+    let program = env!("CARGO_BIN_EXE_example-work-queue");
+    let work_queue = |arguments: &[&str]| example(shell, program, arguments);
     assert!(work_queue(&["put", "40"]).status().unwrap().success());
     let worker = Follower::start(&mut work_queue(&["work"]));
     let in_flight = || {

@@ -74,9 +74,9 @@ pub struct Config {
     /// Queues, at most: every node has the whole table. What others have made beyond it is taken
     /// in all the same, or tables would never be the same.
     pub queues_max: usize,
-    /// Entries of the table, at most: those of deleted queues stay, so that none comes back. All of
-    /// them are told as a session begins, 200 bytes and a name each: 200,000 are below what may
-    /// wait for a node (64 MiB).
+    /// Entries of the table, at most: those of deleted queues stay until all members know, so that
+    /// none comes back. All of them are told as a session begins, 200 bytes and a name each:
+    /// 200,000 are below what may wait for a node (64 MiB).
     pub entries_max: usize,
 }
 

@@ -8,6 +8,7 @@
 //! Invariant: an envelope is handled only in the session in which it was sent. What this file
 //! does not do: it does not say when something is sent; see the rooms.
 
+mod copies;
 mod figures;
 mod hello;
 mod inventory;
@@ -19,6 +20,7 @@ use gaggle_wire::{
 use gaggle_wire::{NodeId, Receipt};
 use serde::{Deserialize, Serialize};
 
+pub use copies::{CopyException, CopyItem};
 pub use figures::QueueTold;
 pub use hello::{PEER_VERSION, PeerHello};
 pub use inventory::{Lost, PartitionInventory, Place, Span};
@@ -405,30 +407,6 @@ pub enum Envelope {
         /// How far the sender was told.
         after: Place,
     },
-}
-
-/// A message that a host lacks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CopyItem {
-    /// The message.
-    pub label: Label,
-    /// When it was accepted.
-    pub accepted: Stamp,
-    /// Who should hold it.
-    pub holders: Vec<NodeId>,
-    /// The lease it is under: the receiver may be its custodian as soon as it has it.
-    pub lease: Option<LeaseTold>,
-}
-
-/// Why a copy was not simply stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CopyException {
-    /// It is gone for good.
-    Gone,
-    /// Another message has its id.
-    Clash,
-    /// The queue was purged after its acceptance, at this stamp.
-    Purged(Stamp),
 }
 
 /// Whether a node wants messages of a queue.

@@ -39,9 +39,13 @@ impl Fixture {
         Self::with(Config::default(), nodes)
     }
 
+    /// A client that has done nothing yet.
+    fn opened(config: Config, seed: u64) -> Self {
+        Self { core: Core::open(config, seed), now: Duration::ZERO, links: BTreeMap::new() }
+    }
+
     fn with(config: Config, nodes: u64) -> Self {
-        let mut fixture =
-            Self { core: Core::open(config, 1), now: Duration::ZERO, links: BTreeMap::new() };
+        let mut fixture = Self::opened(config, 1);
         let mut dials = fixture.tick();
         let mut next = 1;
         while let Some(Effect::Dial { link, target }) = dials.pop() {

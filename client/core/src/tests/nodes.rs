@@ -6,8 +6,7 @@ use crate::Target;
 #[test]
 fn a_client_dials_its_seeds_and_then_the_nodes_it_learned_of() {
     let config = Config { seeds: 2, ..Config::default() };
-    let mut f =
-        Fixture { core: Core::open(config, 1), now: Duration::ZERO, links: BTreeMap::new() };
+    let mut f = Fixture::opened(config, 1);
     let dial = |link, position| Effect::Dial { link, target: Target::Seed(position) };
     assert_eq!(f.tick(), [dial(1, 0), dial(2, 1)]);
     f.handle(Event::Lost { link: 1 });
@@ -27,11 +26,7 @@ fn a_client_dials_its_seeds_and_then_the_nodes_it_learned_of() {
 
 #[test]
 fn a_node_that_says_nowhere_where_it_is_is_not_dialled_once_its_connection_has_ended() {
-    let mut f = Fixture {
-        core: Core::open(Config::default(), 1),
-        now: Duration::ZERO,
-        links: BTreeMap::new(),
-    };
+    let mut f = Fixture::opened(Config::default(), 1);
     f.tick();
     f.handle(Event::Dialled { link: 1 });
     // The seed was removed from the cluster: it lists the others, and not itself.
@@ -56,11 +51,7 @@ fn a_node_that_says_nowhere_where_it_is_is_not_dialled_once_its_connection_has_e
 
 #[test]
 fn a_seed_that_does_not_answer_is_dialled_again_later_and_later() {
-    let mut f = Fixture {
-        core: Core::open(Config::default(), 1),
-        now: Duration::ZERO,
-        links: BTreeMap::new(),
-    };
+    let mut f = Fixture::opened(Config::default(), 1);
     let mut waits = Vec::new();
     for link in 1..=8 {
         let before = f.now;
@@ -77,11 +68,7 @@ fn a_seed_that_does_not_answer_is_dialled_again_later_and_later() {
 
 #[test]
 fn a_connection_that_says_nothing_is_given_up() {
-    let mut f = Fixture {
-        core: Core::open(Config::default(), 1),
-        now: Duration::ZERO,
-        links: BTreeMap::new(),
-    };
+    let mut f = Fixture::opened(Config::default(), 1);
     f.tick();
     f.handle(Event::Dialled { link: 1 });
     f.now = s(5);
@@ -91,8 +78,7 @@ fn a_connection_that_says_nothing_is_given_up() {
 #[test]
 fn a_second_connection_to_one_node_is_closed() {
     let config = Config { seeds: 2, ..Config::default() };
-    let mut f =
-        Fixture { core: Core::open(config, 1), now: Duration::ZERO, links: BTreeMap::new() };
+    let mut f = Fixture::opened(config, 1);
     f.tick();
     f.welcome(1, 1, 1);
     assert_eq!(f.welcome(2, 1, 1), [Effect::HangUp { link: 2 }]);
@@ -173,11 +159,7 @@ fn a_node_that_cannot_is_not_asked_first_for_a_while() {
 
 #[test]
 fn a_version_that_is_not_spoken_is_told() {
-    let mut f = Fixture {
-        core: Core::open(Config::default(), 1),
-        now: Duration::ZERO,
-        links: BTreeMap::new(),
-    };
+    let mut f = Fixture::opened(Config::default(), 1);
     f.tick();
     f.handle(Event::Dialled { link: 1 });
     let refusal = Refusal::UnsupportedVersion { version: 9 };

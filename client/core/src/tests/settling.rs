@@ -187,11 +187,7 @@ fn what_waits_for_a_node_or_behind_a_silent_one_has_its_result_at_its_deadline()
     assert_eq!(f.pass(ms(2765)), []);
     assert_eq!(f.pass(ms(1)), [settled(1, Err(Failure::Unknown { last: None }))]);
 
-    let mut alone = Fixture {
-        core: Core::open(Config::default(), 1),
-        now: Duration::ZERO,
-        links: BTreeMap::new(),
-    };
+    let mut alone = Fixture::opened(Config::default(), 1);
     settle(&mut alone, 1, ms(333));
     let told = alone.pass(ms(333));
     assert_eq!(told.last(), Some(&settled(1, Err(Failure::TimedOut))));

@@ -43,8 +43,7 @@ fn every_message_gets_one_true_result() {
 impl World {
     fn new(seed: u64) -> Self {
         let config = Config { batch_worth: 3, batches_max: 2, ..Config::default() };
-        let f =
-            Fixture { core: Core::open(config, seed), now: Duration::ZERO, links: BTreeMap::new() };
+        let f = Fixture::opened(config, seed);
         Self {
             f,
             random: Random::new(seed ^ 0xfeed),

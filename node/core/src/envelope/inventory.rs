@@ -27,6 +27,13 @@ pub struct PartitionInventory {
     pub processes: Vec<(ProcessId, Ranges, Ranges)>,
 }
 
+impl PartitionInventory {
+    /// Of a partition of which nothing is held and nothing known.
+    pub(crate) fn nothing((queue, partition): PartitionId) -> Self {
+        Self { queue, partition, processes: Vec::new() }
+    }
+}
+
 /// Whether copies that a node has lost count among what it says it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lost {

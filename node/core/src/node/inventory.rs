@@ -17,7 +17,6 @@ use gaggle_wire::{NodeId, ProcessId};
 use super::Node;
 use super::asking::{ASK_WITHIN, Question};
 use super::deleting::NewTombstones;
-use super::refilling::nothing;
 use crate::custody::burial::{Numbers, merge_numbers};
 use crate::effect::Effects;
 use crate::envelope::{CopyException, Envelope, PartitionInventory, Span};
@@ -87,7 +86,7 @@ impl Node {
         let named: BTreeMap<PartitionId, &PartitionInventory> = named.collect();
         let mut make_up = Vec::new();
         for (id, _) in self.partitions.range(span.partitions()) {
-            let none = nothing(*id);
+            let none = PartitionInventory::nothing(*id);
             let inventory = named.get(id).copied().unwrap_or(&none);
             let within = |process, numbers: &Ranges| span.of(*id, process, numbers);
             let lacking = self.lacking(peer, (*id, inventory), within);

@@ -122,7 +122,7 @@ impl Node {
         effects: &mut Effects,
     ) {
         let told = self.asked(peer, call, (id, messages, Lost::Lacks), effects);
-        self.give_lacking(peer, id, &nothing(id), &told);
+        self.give_lacking(peer, id, &PartitionInventory::nothing(id), &told);
         self.make_up(now, peer, effects);
     }
 
@@ -172,11 +172,6 @@ pub(super) struct Doubt {
     missed: Option<Receipt>,
     /// How often lost copies had come again when its row was asked for.
     refills: u64,
-}
-
-/// What a node knows that knows nothing of a partition.
-pub(super) fn nothing((queue, partition): PartitionId) -> PartitionInventory {
-    PartitionInventory { queue, partition, processes: Vec::new() }
 }
 
 /// How long after the last copy came those who have what was lost here are asked again.

@@ -15,7 +15,7 @@ use super::copies::lists_of;
 use crate::custody::burial::{Numbers, merge_numbers};
 use crate::custody::part::Room;
 use crate::effect::Effects;
-use crate::envelope::{Envelope, Lost, Place, Span};
+use crate::envelope::{Envelope, Lost, PartitionInventory, Place, Span};
 use crate::queue::{Partition, Told};
 use crate::ranges::Ranges;
 use crate::session::PartitionId;
@@ -90,7 +90,7 @@ impl Node {
         let mut room = Room::new(self.config.inventory_part);
         let (inventory, until) = match self.partitions.get(&id) {
             Some(partition) => partition.known.asked((id, &asked), lost, &mut room),
-            None => (super::refilling::nothing(id), None),
+            None => (PartitionInventory::nothing(id), None),
         };
         let first = asked.first().map(|(process, numbers)| (*process, numbers.firsts(0).next()));
         let last = asked.last().map(|(process, numbers)| (*process, numbers.last()));

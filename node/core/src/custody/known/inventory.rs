@@ -21,7 +21,7 @@ impl Known {
         beside: &[&Numbers],
         room: &mut Room,
     ) -> (PartitionInventory, Option<Place>) {
-        let mut told = nothing(id);
+        let mut told = PartitionInventory::nothing(id);
         for (process, known) in &self.processes {
             let behind = match (id, *process).cmp(&(after.id(), after.process)) {
                 Ordering::Less => continue,
@@ -58,7 +58,7 @@ impl Known {
         lost: Lost,
         room: &mut Room,
     ) -> (PartitionInventory, Option<Place>) {
-        let mut told = nothing(id);
+        let mut told = PartitionInventory::nothing(id);
         for (process, numbers) in asked {
             let Some(known) = self.processes.get(process) else { continue };
             if room.is_used_up() {
@@ -81,8 +81,4 @@ impl Known {
         }
         (told, None)
     }
-}
-
-fn nothing((queue, partition): PartitionId) -> PartitionInventory {
-    PartitionInventory { queue, partition, processes: Vec::new() }
 }

@@ -152,12 +152,7 @@ fn two_that_know_newer_claims_of_each_other_do_not_answer_each_other_for_ever() 
 #[test]
 fn a_node_of_many_lost_lives_is_not_answered_for_ever() {
     for seed in 0..5 {
-        let mut flock = Flock::new(3, seed);
-        flock.start(0);
-        flock.start(1);
-        flock.start_as(2, 500);
-        flock.until(SECOND * 10, Flock::is_complete);
-        flock.kill(2);
+        let mut flock = Flock::bereaved(seed);
         flock.run(SECOND * 3);
         flock.start_as(2, 10);
         wear_out(&mut flock, 2, 0);

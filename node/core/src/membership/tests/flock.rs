@@ -105,6 +105,17 @@ impl Flock {
         self.call(who, |membership, now, out| membership.start(now, out));
     }
 
+    /// Three nodes of which the last has lived long and is gone.
+    pub(super) fn bereaved(seed: u64) -> Self {
+        let mut flock = Self::new(3, seed);
+        flock.start(0);
+        flock.start(1);
+        flock.start_as(2, 500);
+        flock.until(Duration::from_secs(10), Self::is_complete);
+        flock.kill(2);
+        flock
+    }
+
     pub(super) fn kill(&mut self, who: usize) {
         self.geese[who].membership = None;
     }

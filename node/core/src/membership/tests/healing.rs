@@ -96,12 +96,7 @@ fn a_cut_heals_without_any_seed() {
 #[test]
 fn a_wiped_disk_takes_the_boot_counter_back_and_the_node_still_comes_in() {
     for seed in 0..10 {
-        let mut flock = Flock::new(3, seed);
-        flock.start(0);
-        flock.start(1);
-        flock.start_as(2, 500);
-        flock.until(SECOND * 10, Flock::is_complete);
-        flock.kill(2);
+        let mut flock = Flock::bereaved(seed);
         flock.run(SECOND * (seed as u32 % 4));
         flock.start_as(2, 1);
         flock.until(SECOND * 2, Flock::is_complete);
