@@ -201,7 +201,8 @@ async fn work_is_told_when_its_lease_is_lost() {
     running.await.unwrap().unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
+// On one thread nothing else runs while the receive is begun.
+#[tokio::test]
 async fn a_receive_that_is_given_up_releases_what_comes() {
     let cluster = Cluster::start(1);
     let client = connect(&cluster).await;
