@@ -167,7 +167,8 @@ impl Driver {
                     if failures > FAILURES_MAX {
                         return Err(error.into());
                     }
-                    error.is_full()
+                    // What was set aside is room enough to go on with deletes.
+                    error.is_full() && !self.store.reserve().spend()
                 }
             };
             opened = match self.reopen(wait, &mut failures, &mut sources).await? {
@@ -229,6 +230,7 @@ impl Driver {
             bodies: Bodies::new(self.body_cache, self.sends_max),
             clocks: self.clocks,
             number,
+            reserve: self.store.reserve(),
             socket_buffer_bytes: self.socket_buffer_bytes,
         }))
     }

@@ -71,6 +71,12 @@ impl Disk {
         true
     }
 
+    /// How many changes of this kind are in the commit under way.
+    pub(crate) fn written(&self, kind: impl Fn(&Write) -> bool) -> usize {
+        let changes = self.running.iter().flat_map(|(changes, _)| changes);
+        changes.filter(|change| kind(change)).count()
+    }
+
     /// Whether a commit is under way.
     pub(crate) fn is_committing(&self) -> bool {
         self.running.is_some()

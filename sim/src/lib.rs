@@ -19,6 +19,7 @@ mod client;
 mod deeds;
 mod disk;
 pub mod failure;
+mod filling;
 pub mod goals;
 mod guest;
 pub mod judge;

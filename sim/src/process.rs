@@ -9,6 +9,7 @@ use gaggle_core::event::Event;
 use gaggle_core::now::{Mono, Now};
 
 use crate::disk::Disk;
+use crate::filling::Filling;
 use crate::lateness::Lateness;
 use crate::removing::Struck;
 use crate::suspension::Suspension;
@@ -22,6 +23,8 @@ pub(crate) struct Process {
     pub(crate) life: u64,
     pub(crate) disk: Disk,
     pub(crate) illness: Illness,
+    /// How much room its disk has.
+    pub(crate) filling: Filling,
     /// When its last commit began.
     pub(crate) commit_began: u64,
     /// Whether its disk was lost before this run.
@@ -80,6 +83,7 @@ impl Process {
             life: 0,
             disk: Disk::default(),
             illness: Illness::default(),
+            filling: Filling::default(),
             commit_began: 0,
             wiped: false,
             put_back: false,

@@ -1,9 +1,8 @@
-//! Disks that are not well: commits that fail or take long, no room, rows that rot, all that is
-//! lost.
+//! Disks that are not well: commits that fail or take long, rows that rot.
 //!
 //! A commit that fails may have been made all the same. Its process says nothing any more, and is
-//! opened anew on what is durable, as the driver of a node does it. Without room it cannot be, and
-//! is tried again. What this file does not do: rows and commits that go well are in `disk.rs`.
+//! opened anew on what is durable, as the driver of a node does it. What this file does not do: rows
+//! and commits that go well are in `disk.rs`, disks without room in `filling.rs`.
 
 use gaggle_core::effect::Effect;
 use gaggle_core::envelope::{Envelope, delivery_message};
@@ -26,8 +25,6 @@ use crate::world::{Happening, World};
 pub(crate) struct Illness {
     /// The commit that ends next fails.
     fails: bool,
-    /// There is no room.
-    full: bool,
     /// How long a commit takes at most, if that is long, in nanoseconds.
     slow: Option<u64>,
     /// Whether it is measured: a process does so as soon as it has been slow itself, or its disk.
@@ -40,19 +37,6 @@ impl World {
     /// The next commit of a node fails.
     pub(crate) fn fail_commit(&mut self, at: usize) {
         self.processes[at].illness.fails = true;
-    }
-
-    /// There is no room on the disk of a node any more.
-    pub(crate) fn fill_disk(&mut self, at: usize) {
-        self.report.line(self.now, format_args!("disk of {} is full", at + 1));
-        self.processes[at].illness.full = true;
-    }
-
-    /// There is room again.
-    pub(crate) fn free_disk(&mut self, at: usize) {
-        if std::mem::take(&mut self.processes[at].illness.full) {
-            self.report.line(self.now, format_args!("disk of {} has room", at + 1));
-        }
     }
 
     /// Commits of a node take so long at most, from now on.
@@ -75,7 +59,7 @@ impl World {
         if illness.measured && *life != illness.measured_by {
             illness.measured_by = *life;
             let life = *life;
-            self.at(self.now + MEASURE_EVERY, Happening::Measure { at, life });
+            self.measure(at, life);
         }
     }
 
@@ -96,11 +80,6 @@ impl World {
         }
     }
 
-    /// Whether a node cannot be opened: there is no room for what it writes first.
-    pub(crate) fn is_full(&self, at: usize) -> bool {
-        self.processes[at].illness.full
-    }
-
     /// Whether the disk of a node is as quick as it should be.
     pub(crate) fn is_quick(&self, at: usize) -> bool {
         self.processes[at].illness.slow.is_none()
@@ -119,7 +98,8 @@ impl World {
 
     /// A commit ends; whether it fails, and its process with it.
     pub(crate) fn commit_fails(&mut self, at: usize) -> bool {
-        let Illness { fails, full, .. } = self.processes[at].illness;
+        let fails = self.processes[at].illness.fails;
+        let full = !fails && self.finds_no_room(at);
         if !fails && !full {
             return false;
         }
@@ -149,7 +129,10 @@ impl World {
         let running =
             if process.disk.is_committing() { self.now - process.commit_began } else { 0 };
         let slow = process.illness.slow;
+        let (disk_free_bytes, disk_total_bytes) = self.measured_room(at);
         let measured = Surroundings {
+            disk_free_bytes,
+            disk_total_bytes,
             commit_running_ms: running / MS,
             commit_p99_ms: slow.unwrap_or(0) / MS,
             loop_p99_ms: process.lateness.p99(self.now) / MS,

@@ -157,8 +157,8 @@ impl Nodes {
         let Some(peer) = self.peers.get(&node) else { return u8::MAX };
         match (peer.standing, peer.doubtful) {
             (Standing::Ready, false) if peer.sour_until <= self.now => 0,
-            (Standing::Ready | Standing::Slow, false) => 1,
-            (Standing::Ready | Standing::Slow, true) => DOUBTFUL,
+            (Standing::Ready | Standing::Slow | Standing::Full, false) => 1,
+            (Standing::Ready | Standing::Slow | Standing::Full, true) => DOUBTFUL,
             (Standing::NotReady, _) => 3,
             (Standing::Down, _) => 4,
         }

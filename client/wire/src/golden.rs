@@ -72,6 +72,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::QueueExists { differs: vec!["delay".to_owned()] },
         Refusal::BadSetting { setting: "delay".to_owned(), why: "why".to_owned() },
         Refusal::ReservedName,
+        Refusal::DiskFull,
         Refusal::NotEnoughHosts { wanted: 2, reachable: 1 },
         Refusal::ClockAhead { by_ms: 900 },
         Refusal::MessageTooLarge { limit: 1024, length: 1025 },
@@ -100,6 +101,7 @@ fn responses() -> Vec<Response> {
         sessions: vec![NodeId(2)],
         clock_offset_ns: Some(-5),
         disk_bytes: 6,
+        disk_free_bytes: 66,
         socket_buffer_bytes: 7,
         counters: vec![("expired".to_owned(), 8)],
     };

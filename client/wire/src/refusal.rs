@@ -142,6 +142,9 @@ pub enum Refusal {
         /// Which one.
         node: NodeId,
     },
+    /// The disk of the node is full: what is left is for deletes.
+    #[error("the disk of this node is full")]
+    DiskFull,
 }
 
 impl Refusal {
@@ -166,6 +169,7 @@ impl Refusal {
             Self::ClockAhead { .. } => 304,
             Self::NodeNotFound { .. } => 204,
             Self::NodeAway { .. } => 305,
+            Self::DiskFull => 306,
             Self::OutcomeUnknown => 400,
         }
     }
@@ -183,7 +187,7 @@ impl Refusal {
     #[must_use]
     pub fn retry(&self) -> Retry {
         match self {
-            Self::NotReady | Self::Draining => Retry::Elsewhere,
+            Self::NotReady | Self::Draining | Self::DiskFull => Retry::Elsewhere,
             Self::NotEnoughHosts { .. } | Self::LimitReached { .. } => Retry::Later(ROOM_AFTER),
             // Whoever answered so has waited for as long as it makes sense.
             Self::OutcomeUnknown => Retry::Later(Duration::ZERO),

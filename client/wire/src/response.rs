@@ -104,6 +104,8 @@ pub enum Standing {
     Slow,
     /// It is not reachable.
     Down,
+    /// Its disk is full: it takes no sends, and does all else.
+    Full,
 }
 
 /// A queue as the table has it.
@@ -218,6 +220,9 @@ pub struct NodeReport {
     pub clock_offset_ns: Option<i64>,
     /// Bytes of its store on disk.
     pub disk_bytes: u64,
+    /// Bytes that are free on that disk, less than a twentieth of it or 8 GiB of which are for
+    /// deletes alone.
+    pub disk_free_bytes: u64,
     /// Bytes of the socket buffer that the system granted.
     pub socket_buffer_bytes: u64,
     /// Counters by name.

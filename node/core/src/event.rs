@@ -128,6 +128,10 @@ pub enum ScanEnd {
 pub struct Surroundings {
     /// Bytes of the store on disk.
     pub disk_bytes: u64,
+    /// Bytes that are free on the disk: none when what was kept back for a full one is spent.
+    pub disk_free_bytes: u64,
+    /// Bytes that the disk has; 0 when that is not known.
+    pub disk_total_bytes: u64,
     /// Bytes of the socket buffer that the system granted.
     pub socket_buffer_bytes: u64,
     /// How long the commit that is under way has been running, in milliseconds.

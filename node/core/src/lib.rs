@@ -30,9 +30,11 @@ mod queue;
 pub mod ranges;
 mod reception;
 mod session;
+mod space;
 pub mod table;
 mod timer;
 
 pub use config::Config;
 pub use membership::PACKET_SIZE_LIMIT;
 pub use node::{Holdings, Node, OpenError};
+pub use space::{Space, full_below};

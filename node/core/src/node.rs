@@ -24,6 +24,7 @@ mod making_up;
 mod opening;
 mod passing;
 mod peeking;
+mod placing;
 mod receiving;
 mod refilling;
 mod removing;
@@ -73,6 +74,7 @@ use crate::queue::Partition;
 use crate::ranges::Ranges;
 use crate::reception::Reception;
 use crate::session::{PartitionId, Sessions};
+use crate::space::Space;
 use crate::table::Table;
 use crate::timer::{Timer, Timers};
 
@@ -121,8 +123,10 @@ struct Run {
     skews: BTreeMap<QueueId, ArrivalSkew>,
     /// What the runtime counted.
     counted: Vec<(&'static str, u64)>,
-    /// What was last said of the own readiness: ready, slow.
-    told: (bool, bool),
+    /// What was last said of the own readiness: ready, slow, space.
+    told: (bool, bool, Space),
+    /// How much room the own disk has.
+    space: Space,
     /// What clients were told last of the members.
     welcomed: Option<Welcome>,
     /// The members that are on disk.
@@ -229,6 +233,8 @@ impl Node {
             Event::Measured(surroundings) => {
                 self.run.measured = surroundings;
                 self.run.lag.measured(&surroundings, now.mono, self.config.slow_after);
+                let Surroundings { disk_free_bytes, disk_total_bytes, .. } = surroundings;
+                self.run.space = self.run.space.measured(disk_free_bytes, disk_total_bytes);
                 self.tell_readiness(now, effects);
                 self.tell_fit(now, effects);
             }
@@ -263,6 +269,7 @@ impl Node {
             peer_address: self.config.peer_address,
             client_address: self.config.client_address,
             zone: self.config.zone.clone(),
+            space: self.run.space,
         }
     }
 
@@ -303,16 +310,19 @@ impl Node {
 
     fn standing(&self, node: NodeId, member: &Member) -> Standing {
         if node == self.config.node {
-            return match (self.is_ready(), self.is_slow()) {
-                (false, _) => Standing::NotReady,
-                (true, true) => Standing::Slow,
-                (true, false) => Standing::Ready,
+            return match (self.is_ready(), self.run.space, self.is_slow()) {
+                (false, ..) => Standing::NotReady,
+                (true, Space::Full, _) => Standing::Full,
+                (true, _, true) => Standing::Slow,
+                (true, _, false) => Standing::Ready,
             };
         }
         if !member.is_present() {
             Standing::Down
         } else if !member.ready {
             Standing::NotReady
+        } else if member.space == Space::Full {
+            Standing::Full
         } else if member.slow {
             Standing::Slow
         } else {
@@ -339,6 +349,7 @@ impl Node {
             client_address: self.config.client_address,
             ready: self.run.told.0,
             slow: self.run.told.1,
+            space: self.run.told.2,
         }
     }
 

@@ -204,6 +204,10 @@ fn advise(refusal: &Refusal) -> (Exit, &'static str) {
         Refusal::NotEnoughHosts { .. } | Refusal::NotReady | Refusal::Draining => {
             (Exit::Unavailable, SEE_STATUS)
         }
+        Refusal::DiskFull => (
+            Exit::Unavailable,
+            "make room on the disks of the nodes, or delete messages: `gaggle status` shows where",
+        ),
         Refusal::LimitReached { .. } => {
             (Exit::Unavailable, "try again later, or with less at once")
         }

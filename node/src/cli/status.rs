@@ -123,13 +123,17 @@ fn standing(standing: Standing) -> &'static str {
         Standing::NotReady => "not ready",
         Standing::Slow => "slow",
         Standing::Down => "down",
+        Standing::Full => "full",
     }
 }
 
 fn print(status: &Status) -> Result<(), Failure> {
-    let titles = ["node", "zone", "state", "sessions", "clock", "disk", "address", "age"];
+    let titles = ["node", "zone", "state", "sessions", "clock", "disk", "free", "address", "age"];
     output::table(titles, status.members.iter().map(member_row).collect())?;
     if let Some(line) = repair_line(status) {
+        output::line(format!("\n{line}"))?;
+    }
+    if let Some(line) = space_line(status) {
         output::line(format!("\n{line}"))?;
     }
     if status.queues.is_empty() {
@@ -144,6 +148,19 @@ fn print(status: &Status) -> Result<(), Failure> {
         }
     }
     output::table(["queue", "messages", "in flight", "oldest", "age"], rows)
+}
+
+/// Whose disks new copies avoid, or do not take.
+fn space_line(status: &Status) -> Option<String> {
+    let scarce = |member: &&MemberStatus| {
+        let counters = member.report.iter().flat_map(|report| &report.counters);
+        counters.into_iter().any(|(name, count)| name == "disk_scarce" && *count > 0)
+    };
+    let nodes: Vec<NodeId> = status.members.iter().filter(scarce).map(|of| of.node).collect();
+    (!nodes.is_empty()).then(|| {
+        let nodes = join(&nodes);
+        format!("little room on the disk of node {nodes}: new copies go to others, if they can")
+    })
 }
 
 /// What is being made up for, if anything has too few holders.
@@ -169,7 +186,7 @@ fn repair_line(status: &Status) -> Option<String> {
     Some(format!("{few} messages have too few holders; {rest}"))
 }
 
-fn member_row(member: &MemberStatus) -> [String; 8] {
+fn member_row(member: &MemberStatus) -> [String; 9] {
     let dash = || "-".to_owned();
     let report = member.report.as_ref();
     let shown = match report {
@@ -183,6 +200,7 @@ fn member_row(member: &MemberStatus) -> [String; 8] {
         report.map_or_else(dash, |report| join(&report.sessions)),
         report.and_then(|report| report.clock_offset_ns).map_or_else(dash, show_offset),
         report.map_or_else(dash, |report| values::show_size(report.disk_bytes)),
+        report.map_or_else(dash, |report| values::show_size(report.disk_free_bytes)),
         member.client_address.to_string(),
         report.map_or_else(dash, |report| values::show_age(report.age_ms)),
     ]
@@ -231,6 +249,7 @@ fn member_object(member: &MemberStatus) -> Value {
             "sessions": report.sessions.iter().map(|node| node.0).collect::<Vec<_>>(),
             "clock_offset_ns": report.clock_offset_ns,
             "disk_bytes": report.disk_bytes,
+            "disk_free_bytes": report.disk_free_bytes,
             "socket_buffer_bytes": report.socket_buffer_bytes,
             "counters": Value::Object(counters.collect()),
         })
@@ -302,6 +321,7 @@ mod tests {
                 sessions: Vec::new(),
                 clock_offset_ns: None,
                 disk_bytes: 0,
+                disk_free_bytes: 0,
                 socket_buffer_bytes: 0,
                 counters: vec![
                     ("under_replicated".to_owned(), *few),

@@ -46,7 +46,7 @@ use crate::clocks::Clocks;
 use crate::net::Network;
 use crate::net::close::Close;
 use crate::net::corridor::dial::Dials;
-use crate::store::{Change, Page, Scan, StoreError, Threads, ThreadsEvent, Wanted};
+use crate::store::{Change, Page, Reserve, Scan, StoreError, Threads, ThreadsEvent, Wanted};
 
 /// Why a life ended.
 #[derive(Debug)]
@@ -74,6 +74,7 @@ pub(crate) struct Parts {
     pub(crate) bodies: Bodies,
     pub(crate) clocks: Clocks,
     pub(crate) number: u64,
+    pub(crate) reserve: Reserve,
     pub(crate) socket_buffer_bytes: u64,
 }
 
@@ -240,8 +241,11 @@ impl Life {
 
     fn measure(&mut self, dials: &mut Dials) {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let disk = self.parts.reserve.measure();
         let surroundings = Surroundings {
             disk_bytes: self.parts.threads.bytes(),
+            disk_free_bytes: disk.free,
+            disk_total_bytes: disk.total,
             socket_buffer_bytes: self.parts.socket_buffer_bytes,
             commit_running_ms: self.commits.running().map_or(0, |start| millis(start.elapsed())),
             commit_p99_ms: millis(self.commits.p99_of_window()),

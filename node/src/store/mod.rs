@@ -17,6 +17,7 @@
 //! What this room does not do: it knows no events, and decides nothing about a lost message.
 
 mod file;
+mod reserve;
 mod source;
 mod threads;
 
@@ -37,6 +38,7 @@ use redb::{
 use thiserror::Error;
 
 pub(crate) use file::{make_dir, write_durably};
+pub(crate) use reserve::Reserve;
 pub use source::StoreSource;
 pub(crate) use threads::{Content, Threads, ThreadsEvent, Wanted, supervised};
 

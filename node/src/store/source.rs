@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Store, StoreError, StoreOptions};
+use super::{Reserve, Store, StoreError, StoreOptions};
 
 /// A place that has a store.
 #[derive(Clone)]
@@ -29,9 +29,17 @@ impl StoreSource {
         Self { open: Arc::new(open), dir: None }
     }
 
-    /// Opens it.
+    /// Opens it; on a full disk with the room that was set aside.
     pub(crate) fn open(&self) -> Result<Store, StoreError> {
-        (self.open)()
+        match (self.open)() {
+            Err(error) if error.is_full() && self.reserve().spend() => (self.open)(),
+            opened => opened,
+        }
+    }
+
+    /// What is set aside beside it for a full disk.
+    pub(crate) fn reserve(&self) -> Reserve {
+        Reserve::of(self.dir.clone())
     }
 
     /// Makes the system forget what it believes to have written of it.

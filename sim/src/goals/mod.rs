@@ -70,6 +70,8 @@ pub enum Goal {
     CommitFailed,
     /// A commit finds no room.
     DiskFull,
+    /// Something is removed on a full disk.
+    FullDeleted,
     /// Two hosts compare what they have by digest, and find that it differs.
     ComparedDifferent,
     /// A node comes back that knows a queue which was deleted and created anew meanwhile.
@@ -90,7 +92,7 @@ pub enum Goal {
 
 impl Goal {
     /// All, with what they are called.
-    pub const ALL: [(Self, &'static str); 33] = [
+    pub const ALL: [(Self, &'static str); 34] = [
         (Self::Takeover, "takeover"),
         (Self::YieldToReturned, "yield to a returned host"),
         (Self::HandedOver, "custody handed over"),
@@ -116,6 +118,7 @@ impl Goal {
         (Self::RotRefilled, "damaged copy replaced"),
         (Self::CommitFailed, "commit failed"),
         (Self::DiskFull, "disk full"),
+        (Self::FullDeleted, "deleted on a full disk"),
         (Self::ComparedDifferent, "difference found by digest"),
         (Self::QueueRenewed, "back to a queue created anew"),
         (Self::PutBackNoticed, "restored disk noticed"),

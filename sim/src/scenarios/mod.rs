@@ -30,6 +30,7 @@ mod expiry;
 mod flow;
 mod forgetting;
 mod forming;
+mod full;
 mod leases;
 mod limits;
 mod putting_back;
@@ -71,6 +72,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         flow::ALL,
         forgetting::ALL,
         forming::ALL,
+        full::ALL,
         leases::ALL,
         limits::ALL,
         putting_back::ALL,

@@ -3,8 +3,10 @@
 use gaggle_wire::{NodeId, ProcessId};
 use serde::{Deserialize, Serialize};
 
+use crate::space::Space;
+
 /// The version of the node protocol.
-pub const PEER_VERSION: u16 = 6;
+pub const PEER_VERSION: u16 = 7;
 
 /// What each side says first on a new connection between nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,4 +29,6 @@ pub struct PeerHello {
     pub client_address: std::net::SocketAddr,
     /// Its zone.
     pub zone: String,
+    /// How much room its disk has.
+    pub space: Space,
 }

@@ -137,6 +137,7 @@ fn about_deliveries() -> Vec<Envelope> {
         sessions: nodes(),
         clock_offset_ns: None,
         disk_bytes: 6,
+        disk_free_bytes: 66,
         socket_buffer_bytes: 7,
         counters: vec![],
     };
@@ -198,6 +199,7 @@ fn what_nodes_say_to_each_other_has_not_changed() {
         peer_address: address,
         client_address: address,
         zone: "z".to_owned(),
+        space: crate::space::Space::Plenty,
     };
     let mut lines = vec![line(&hello)];
     let all = [about_queues(), about_copies(), about_deliveries()].concat();

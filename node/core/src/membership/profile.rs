@@ -1,4 +1,4 @@
-//! What a node says of itself besides being alive: zone, client address, ready, slow.
+//! What a node says of itself besides being alive: zone, client address, ready, slow, space.
 //!
 //! It travels as a custom broadcast, passed on by whoever finds it new, and in the session hello.
 //! Broadcasts are not reliable and newcomers do not get old ones, so a node tells its profile
@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::identity::{Generation, Identity};
+use crate::space::Space;
 
 /// Where a node stands: copies of a message go to different zones first. Empty means unsaid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -94,6 +95,15 @@ pub(crate) struct Profile {
     pub(crate) ready: bool,
     /// Whether it lags.
     pub(crate) slow: bool,
+    /// How much room its disk has.
+    pub(crate) space: Space,
+}
+
+impl Profile {
+    /// What is said of a node that does not serve yet.
+    pub(crate) fn unready(zone: Zone, client_address: SocketAddr, space: Space) -> Self {
+        Self { zone, client_address, ready: false, slow: false, space }
+    }
 }
 
 /// Which of a node's profiles is the newest.
@@ -220,7 +230,7 @@ impl foca::Invalidates for Whose {
 
 /// What a custom broadcast may take; several fit beside the updates of one packet.
 pub(super) const NOTICE_SIZE_MAX: usize = 300;
-const LAYOUT: u8 = 1;
+const LAYOUT: u8 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -229,14 +239,16 @@ mod tests {
     fn notice(zone: &str, client_address: SocketAddr) -> Notice {
         let zone = Zone::parse(zone).unwrap();
         let edition = Edition { generation: Generation::of_boot(3), sequence: 2 };
-        let profile = Profile { zone, client_address, ready: true, slow: false };
+        let profile =
+            Profile { zone, client_address, ready: true, slow: false, space: Space::Scarce };
         Notice { node: NodeId(5), edition, profile }
     }
 
     #[test]
     fn a_notice_keeps_its_bytes() {
         let bytes = notice("a1", SocketAddr::from(([10, 0, 0, 9], 7400))).encode();
-        let golden = [1, 5, 0x80, 0x80, 0x0c, 2, 2, b'a', b'1', 0, 10, 0, 0, 9, 0xe8, 0x39, 1, 0];
+        let golden =
+            [2, 5, 0x80, 0x80, 0x0c, 2, 2, b'a', b'1', 0, 10, 0, 0, 9, 0xe8, 0x39, 1, 0, 1];
         assert_eq!(bytes, golden);
         assert_eq!(Notice::decode(&bytes).map(|notice| notice.encode()), Ok(bytes));
     }
@@ -259,7 +271,7 @@ mod tests {
             assert_eq!(Notice::decode(&bytes[..length]), Err(NotANotice));
         }
         assert_eq!(Notice::decode(&[&bytes[..], &[0]].concat()), Err(NotANotice));
-        assert_eq!(Notice::decode(&[&[2], &bytes[1..]].concat()), Err(NotANotice));
+        assert_eq!(Notice::decode(&[&[LAYOUT + 1], &bytes[1..]].concat()), Err(NotANotice));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use gaggle_wire::NodeId;
 
 use super::identity::Generation;
 use super::profile::{Profile, Zone};
+use crate::space::Space;
 
 /// How a member looks from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +39,8 @@ pub(crate) struct Member {
     pub(crate) ready: bool,
     /// Whether it says that its disk or loop lags: custody goes elsewhere.
     pub(crate) slow: bool,
+    /// How much room it says its disk has. Steers placement only.
+    pub(crate) space: Space,
     /// Which claim to its name this is; at least its boot counter times 65,536.
     pub(crate) generation: Generation,
 }
@@ -93,9 +96,17 @@ impl View {
         let Some(member) = self.members.get_mut(&node) else {
             self.version += 1;
             let zone = Zone::default();
-            let (client_address, ready, slow) = (None, false, false);
-            let fresh =
-                Member { peer_address, client_address, zone, state, ready, slow, generation };
+            let (client_address, ready, slow, space) = (None, false, false, Space::Plenty);
+            let fresh = Member {
+                peer_address,
+                client_address,
+                zone,
+                state,
+                ready,
+                slow,
+                space,
+                generation,
+            };
             self.members.insert(node, fresh);
             return;
         };
@@ -105,7 +116,7 @@ impl View {
         }
         if !member.generation.same_run(generation) {
             // What a former run said of its readiness says nothing of this one.
-            (member.ready, member.slow) = (false, false);
+            (member.ready, member.slow, member.space) = (false, false, Space::Plenty);
         }
         (member.peer_address, member.state, member.generation) = (peer_address, state, generation);
         self.version += 1;
@@ -131,8 +142,8 @@ impl View {
     /// Takes in what a node says of itself; nothing happens when the node is not in the view.
     pub(super) fn describe(&mut self, node: NodeId, profile: &Profile) {
         let Some(member) = self.members.get_mut(&node) else { return };
-        let known = (member.client_address, member.ready, member.slow);
-        if known == (Some(profile.client_address), profile.ready, profile.slow)
+        let known = (member.client_address, member.ready, member.slow, member.space);
+        if known == (Some(profile.client_address), profile.ready, profile.slow, profile.space)
             && member.zone.is_same(&profile.zone)
         {
             return;
@@ -140,6 +151,7 @@ impl View {
         member.client_address = Some(profile.client_address);
         member.zone = profile.zone.clone();
         (member.ready, member.slow) = (profile.ready, profile.slow);
+        member.space = profile.space;
         self.version += 1;
     }
 }

@@ -29,7 +29,8 @@ impl Node {
         effects: &mut Effects,
     ) {
         let NewCopies { batch, id, holders, attempt, items } = copies;
-        if self.leaves() && items.iter().any(|(label, _)| self.is_new(id, label)) {
+        let takes_none = self.leaves() || self.is_full(self.config.node);
+        if takes_none && items.iter().any(|(label, _)| self.is_new(id, label)) {
             return self.say(peer, Envelope::Declined { batch }, effects);
         }
         let Stored { exceptions, twins } = self.store(now, (id, &holders, attempt), items, effects);

@@ -256,10 +256,12 @@ impl Node {
         lacking
     }
 
-    /// Goes on giving a node what it lacks, one read at a time.
+    /// Goes on giving a node what it lacks, one read at a time, as long as its disk has room.
     pub(super) fn make_up(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
+        let takes = !self.is_full(peer);
         let Some(session) = self.sessions.progress_mut(peer) else { return };
-        if session.make_up_pending == 0
+        if takes
+            && session.make_up_pending == 0
             && let Some((id, lacking)) = session.make_up.pop_front()
         {
             session.make_up_pending += 1;

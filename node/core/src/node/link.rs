@@ -57,8 +57,7 @@ impl Node {
         self.membership.readmit(peer);
         let mut out = Vec::new();
         let zone = Zone::parse(&hello.zone).unwrap_or_default();
-        let client_address = hello.client_address;
-        let profile = Profile { zone, client_address, ready: false, slow: false };
+        let profile = Profile::unready(zone, hello.client_address, hello.space);
         self.membership.learn(peer, hello.boot, profile, &mut out);
         self.membership_said(now, out, effects);
         self.sessions.start(link, peer, hello.boot);
@@ -272,7 +271,7 @@ impl Node {
     }
 
     pub(super) fn tell_readiness(&mut self, now: Now, effects: &mut Effects) {
-        let told = (self.is_ready(), self.is_slow());
+        let told = (self.is_ready(), self.is_slow(), self.run.space);
         if told != self.run.told {
             self.run.told = told;
             let (profile, mut out) = (self.profile(), Vec::new());

@@ -32,6 +32,7 @@ use crate::now::Now;
 use crate::queue::Partition;
 use crate::reception::Reception;
 use crate::session::{DiskRecord, Disks, PartitionId, Sessions};
+use crate::space::Space;
 use crate::table::{Entry, Removal, Stage, Table};
 use crate::timer::{Timer, Timers};
 
@@ -190,8 +191,7 @@ impl Node {
         let process = ProcessId(rng.random());
         let foca_seed = rng.random();
         let boot = if opened.boot == 0 { config.first_boot } else { opened.boot + 1 };
-        let profile =
-            Profile { zone, client_address: config.client_address, ready: false, slow: false };
+        let profile = Profile::unready(zone, config.client_address, Space::Plenty);
         let me = Me { node: config.node, boot, peer_address: config.peer_address, profile };
         let remembered = opened.members;
         let awaited: BTreeSet<NodeId> = remembered.iter().map(|(node, _)| *node).collect();
@@ -212,7 +212,8 @@ impl Node {
                 lag: Lag::default(),
                 counters: BTreeMap::from([("rows_damaged", opened.damaged)]),
                 skews: BTreeMap::new(),
-                told: (false, false),
+                told: (false, false, Space::Plenty),
+                space: Space::Plenty,
                 welcomed: None,
                 members_written: opened.written,
                 rng,

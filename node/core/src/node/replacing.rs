@@ -92,7 +92,7 @@ impl Node {
         if there >= replicas || !self.sessions.iter().any(|(node, _)| free(&node)) {
             return None;
         }
-        self.ranking(id).into_iter().find(free)
+        self.placement(id).into_iter().find(free)
     }
 
     /// A page is here: the first batch of it is begun, the rest is read again after that.

@@ -22,7 +22,6 @@ use crate::event::Reply;
 use crate::now::Now;
 use crate::ranges::Ranges;
 use crate::session::PartitionId;
-use crate::table::Stage;
 use crate::table::rendezvous::{self, Slot};
 use crate::timer::Timer;
 
@@ -65,6 +64,10 @@ impl Node {
         let bad = |why: &str| Err(Refusal::BadRequest { why: why.to_owned() });
         if self.run.drain != Drain::No {
             return Err(Refusal::Draining);
+        }
+        if self.is_full(self.config.node) {
+            self.count("sends_refused_full");
+            return Err(Refusal::DiskFull);
         }
         // A send that came before waits for the home hosts' word among the questions.
         let waiting = self.sends.under_way.len() + self.desk.calls.len();
@@ -130,9 +133,7 @@ impl Node {
     /// Asks the home hosts, and who was one a moment ago, whether they know the ids; whether
     /// anybody is there to ask.
     fn ask_homes(&mut self, now: Now, new: &NewSend, effects: &mut Effects) -> bool {
-        let mut asked = self.ranking(new.id);
-        asked.truncate(self.replicas(new.id) + NEW_HOMES);
-        asked.extend(self.leaving());
+        let mut asked = self.may_have(new.id);
         asked.retain(|node| self.sessions.with(*node).is_some());
         if asked.is_empty() || new.labels.is_empty() {
             return false;
@@ -156,35 +157,6 @@ impl Node {
             self.ask_about(node, call, (id, messages.clone(), again), effects);
         }
         true
-    }
-
-    /// The hosts that should hold a partition's messages, here or away.
-    pub(super) fn homes(&self, id: PartitionId) -> Vec<NodeId> {
-        let mut ranking = self.ranking(id);
-        ranking.truncate(self.replicas(id));
-        ranking
-    }
-
-    fn replicas(&self, id: PartitionId) -> usize {
-        self.table.live(id.0).map_or(0, |entry| usize::from(entry.settings().replicas))
-    }
-
-    /// All members but those that are to leave, in the order of the partition's slot.
-    pub(super) fn ranking(&self, id: PartitionId) -> Vec<NodeId> {
-        let nodes = self.members().filter(|(node, _)| self.stage(*node) == Stage::Stays);
-        let nodes = nodes.map(|(node, member)| (node, member.zone.as_str()));
-        rendezvous::homes(Slot::of(id.0, id.1), nodes)
-    }
-
-    /// The home hosts, and a stand-in for each that is away.
-    fn holders(&self, id: PartitionId, replicas: usize) -> Vec<NodeId> {
-        let ranking = self.ranking(id);
-        let (homes, others) = ranking.split_at(replicas.min(ranking.len()));
-        let away = homes.iter().filter(|node| !self.sessions.reaches(**node)).count();
-        let stand_ins = others.iter().filter(|node| self.sessions.reaches(**node)).take(away);
-        let mut holders: Vec<NodeId> = homes.iter().chain(stand_ins).copied().collect();
-        rendezvous::order(Slot::of(id.0, id.1), &mut holders);
-        holders
     }
 
     /// Whether enough nodes have all of what is sent again, another one than this among them. Then
@@ -482,8 +454,5 @@ pub(super) fn visibility(ms: u64) -> Duration {
 /// answer, and a resend is what covers its death: it must not wait for its session to end. Who
 /// answers later still says so to the copy itself.
 const ASK_WITHIN: Duration = Duration::from_millis(100);
-/// So many nodes behind the home hosts are asked as well: each node that joins a cluster takes the
-/// place of a home host, and only that one may know that a message is deleted (P11).
-const NEW_HOMES: usize = 2;
 /// How long news in bulk are gathered: far below `open_after`, far above a commit.
 const BULK_AFTER: Duration = Duration::from_millis(100);

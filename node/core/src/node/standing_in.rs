@@ -26,7 +26,7 @@ impl Node {
         }
     }
 
-    /// A host leaves the cluster and does not take a batch.
+    /// A host leaves the cluster, or its disk is full, and does not take a batch.
     pub(super) fn declined(&mut self, now: Now, peer: NodeId, batch: u64, effects: &mut Effects) {
         let sending = self.sends.under_way.get(&batch);
         if sending.is_some_and(|sending| sending.waiting.contains(&peer)) {
@@ -48,7 +48,7 @@ impl Node {
     fn stand_in(&mut self, now: Now, batch: u64, sending: &mut Sending, effects: &mut Effects) {
         let id = sending.partition;
         let next = self
-            .ranking(id)
+            .placement(id)
             .into_iter()
             .find(|node| !sending.holders.contains(node) && self.sessions.reaches(*node));
         let Some(stand_in) = next else { return };

@@ -23,6 +23,7 @@ use crate::ledger::Row;
 use crate::now::{Mono, Now};
 use crate::queue::First;
 use crate::session::PartitionId;
+use crate::space::Space;
 use crate::timer::Timer;
 
 /// What a node told of itself and of the queues that it was asked about.
@@ -196,6 +197,7 @@ impl Node {
         let (few, left, seconds) = self.under_replicated(now);
         let figures = [
             ("clock_sick", u64::from(self.calendar.is_sick())),
+            ("disk_scarce", u64::from(self.run.space >= Space::Scarce)),
             ("receives_waiting", self.reception.count() as u64),
             ("tombstone_blocks", self.burials.count() as u64),
             ("copies_to_refill", self.partitions.values().map(|p| p.known.lost_count()).sum()),
@@ -211,6 +213,7 @@ impl Node {
             sessions: self.sessions.iter().map(|(node, _)| node).collect(),
             clock_offset_ns: None,
             disk_bytes: self.run.measured.disk_bytes,
+            disk_free_bytes: self.run.measured.disk_free_bytes,
             socket_buffer_bytes: self.run.measured.socket_buffer_bytes,
             counters: counters
                 .chain(figures)

@@ -15,6 +15,7 @@ mod putting_back;
 mod repair;
 mod resending;
 mod sessions;
+mod space;
 mod tables;
 
 use std::collections::BTreeSet;

@@ -28,6 +28,10 @@ impl Node {
         let peers: Vec<_> = self.sessions.iter().map(|(node, _)| node).collect();
         for peer in peers {
             self.push_tombstones(now, peer, PUSH_AFTER, effects);
+            if self.sessions.with(peer).is_some_and(|session| !session.is_given()) {
+                // Its disk may have room again.
+                self.make_up(now, peer, effects);
+            }
         }
         self.burials.pushed(now.mono, PUSH_AFTER);
         self.collect_tombstones(now, effects);

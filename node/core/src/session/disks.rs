@@ -148,6 +148,7 @@ pub(super) mod tests {
             peer_address: address,
             client_address: address,
             zone: String::new(),
+            space: crate::space::Space::Plenty,
         }
     }
 

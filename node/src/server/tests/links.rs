@@ -42,6 +42,7 @@ impl RawNode {
             peer_address: address,
             client_address: address,
             zone: String::new(),
+            space: gaggle_core::Space::Plenty,
         }
     }
 

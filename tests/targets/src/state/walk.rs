@@ -231,6 +231,7 @@ impl Walk {
             peer_address: ([127, 0, 0, 1], 7402).into(),
             client_address: ([127, 0, 0, 1], 8402).into(),
             zone: String::new(),
+            space: gaggle_core::Space::Plenty,
         });
         self.requests += 1;
         let link = LinkId(self.requests);

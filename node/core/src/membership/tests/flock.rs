@@ -10,6 +10,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::super::*;
+use crate::space::Space;
 
 pub(super) const MS: Duration = Duration::from_millis(1);
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -297,5 +298,5 @@ pub(super) fn peer(who: usize) -> SocketAddr {
 pub(super) fn profile(who: usize) -> Profile {
     let zone = Zone::parse(&format!("zone-{who}")).unwrap();
     let client_address = SocketAddr::from(([10, 1, 0, who as u8 + 1], 7_400));
-    Profile { zone, client_address, ready: false, slow: false }
+    Profile::unready(zone, client_address, Space::Plenty)
 }

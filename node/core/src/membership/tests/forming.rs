@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::super::*;
 use super::flock::*;
+use crate::space::Space;
 
 #[test]
 fn three_and_five_nodes_form_from_one_seed() {
@@ -108,7 +109,7 @@ fn ready_and_slow_are_everywhere_within_a_second() {
     for seed in 0..20 {
         let mut flock = Flock::formed(5, seed);
         flock.loss = 50;
-        let changed = Profile { ready: true, slow: true, ..profile(2) };
+        let changed = Profile { ready: true, slow: true, space: Space::Full, ..profile(2) };
         flock.call(2, |membership, now, out| membership.set_profile(now, changed, out));
         flock.until(SECOND, |flock| {
             flock.living().iter().all(|who| {

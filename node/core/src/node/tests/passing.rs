@@ -11,6 +11,8 @@ const PEER: NodeId = NodeId(2);
 const LINK: LinkId = LinkId(1);
 const SLOW: Surroundings = Surroundings {
     disk_bytes: 0,
+    disk_free_bytes: 0,
+    disk_total_bytes: 0,
     socket_buffer_bytes: 0,
     commit_running_ms: 0,
     commit_p99_ms: 400,

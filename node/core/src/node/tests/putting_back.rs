@@ -18,7 +18,7 @@ impl Bench {
         self.handle(Event::LinkDown { link: LinkId(link) });
     }
 
-    fn is_told(&mut self, link: u64, envelope: Envelope) -> Vec<Effect> {
+    pub(super) fn is_told(&mut self, link: u64, envelope: Envelope) -> Vec<Effect> {
         self.handle(Event::Envelope { link: LinkId(link), envelope })
     }
 

@@ -19,9 +19,13 @@ fn address(node: NodeId) -> SocketAddr {
 
 /// Gossips with two others until it has them in view; what it did of itself meanwhile is left out.
 fn meets_others(bench: &mut Bench) {
-    let mut others: Vec<Bench> = OTHERS.iter().map(|node| another(*node)).collect();
+    meets(bench, &mut OTHERS.map(another));
+}
+
+/// Gossips with others until it has them in view, and what they say of themselves.
+pub(super) fn meets(bench: &mut Bench, others: &mut [Bench]) {
     let mut packets = VecDeque::new();
-    for other in &mut others {
+    for other in others.iter_mut() {
         packets.extend(gossip(other.node.config.node, other.handle(Event::Started)));
     }
     for _ in 0..20 {
@@ -35,10 +39,10 @@ fn meets_others(bench: &mut Bench) {
             packets.extend(gossip(each.node.config.node, each.pass(100)));
         }
     }
-    assert!(OTHERS.iter().all(|node| bench.node.is_member(*node)));
+    assert!(others.iter().all(|other| bench.node.is_member(other.node.config.node)));
 }
 
-fn another(node: NodeId) -> Bench {
+pub(super) fn another(node: NodeId) -> Bench {
     let config = Config::new(node, address(node), address(node));
     let config = Config { seeds: vec![address(ME)], ..config };
     let node = Node::open(config, at(0), &mut std::iter::empty()).unwrap();

@@ -1,0 +1,131 @@
+//! The reserve: a file beside the store that takes room so that it can give it back.
+//!
+//! A store must write before it can remove anything, so a disk that others have filled to the last
+//! byte could not even be emptied (F13). When a commit finds no room the reserve is removed and the
+//! store opened again. The core is told of a disk without room until there is one again, and so
+//! takes nothing new: what the reserve gave is for deletes.
+//!
+//! Invariant: there is a reserve, or the disk counts as full; but where the file system cannot set
+//! room aside there is none, which is said once.
+//! What this file does not do: it decides nothing about messages (`core/src/space.rs`).
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use gaggle_core::full_below;
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+
+/// The reserve of one store.
+#[derive(Debug)]
+pub(crate) struct Reserve {
+    /// Where it lies; nowhere for a store that has no directory.
+    dir: Option<PathBuf>,
+    /// Whether the file system can set room aside.
+    possible: bool,
+}
+
+/// How much room there is, in bytes; nothing is known of a disk of 0 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Measured {
+    /// What a process without privileges may still write; 0 without a reserve.
+    pub(crate) free: u64,
+    /// That, and what is in use.
+    pub(crate) total: u64,
+}
+
+impl Reserve {
+    /// That of the store in this directory.
+    pub(crate) fn of(dir: Option<PathBuf>) -> Self {
+        Self { dir, possible: true }
+    }
+
+    /// How much room there is now. The reserve is made again if there is enough for it.
+    pub(crate) fn measure(&mut self) -> Measured {
+        let Some(dir) = self.dir.clone() else { return Measured::default() };
+        let measured = match measure(&dir) {
+            Ok(measured) => measured,
+            Err(error) => {
+                tracing::warn!(dir = %dir.display(), %error, "cannot tell how full the disk is");
+                return Measured::default();
+            }
+        };
+        if !self.possible || dir.join(RESERVE).exists() {
+            return measured;
+        }
+        let bytes = BYTES_MAX.min(measured.total / 100);
+        if measured.free < full_below(measured.total) + bytes {
+            return Measured { free: 0, ..measured };
+        }
+        self.make(&dir, bytes);
+        measured
+    }
+
+    fn make(&mut self, dir: &Path, bytes: u64) {
+        let path = dir.join(RESERVE);
+        let open = OpenOptions::new().write(true).create(true).truncate(true).open(&path);
+        let made = open.and_then(|file| {
+            fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
+            file.sync_all()
+        });
+        if let Err(error) = made {
+            self.possible = false;
+            tracing::warn!(%error, "no room can be set aside for deletes on a full disk");
+            remove(&path);
+        }
+    }
+
+    /// Gives back what was set aside; whether there was anything.
+    pub(crate) fn spend(&self) -> bool {
+        self.dir.as_ref().is_some_and(|dir| remove(&dir.join(RESERVE)))
+    }
+}
+
+fn remove(path: &Path) -> bool {
+    match fs::remove_file(path) {
+        Ok(()) => true,
+        Err(error) => {
+            if error.kind() != io::ErrorKind::NotFound {
+                tracing::warn!(path = %path.display(), %error, "cannot give back the reserve");
+            }
+            false
+        }
+    }
+}
+
+fn measure(dir: &Path) -> io::Result<Measured> {
+    let told = statvfs(dir)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(told.f_frsize);
+    let used = told.f_blocks.saturating_sub(told.f_bfree);
+    Ok(Measured { free: bytes(told.f_bavail), total: bytes(used.saturating_add(told.f_bavail)) })
+}
+
+const RESERVE: &str = "reserve";
+/// The most bytes that are set aside: room for the commits of a few thousand batches of deletes.
+const BYTES_MAX: u64 = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_made_where_there_is_room_and_gives_its_bytes_back_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut reserve = Reserve::of(Some(dir.path().to_owned()));
+        let before = reserve.measure();
+        assert!(before.free > 0 && before.total >= before.free, "{before:?}");
+        let file = dir.path().join(RESERVE);
+        assert_eq!(file.metadata().unwrap().len(), BYTES_MAX.min(before.total / 100));
+        assert!(reserve.spend());
+        assert!(!file.exists() && !reserve.spend());
+        reserve.measure();
+        assert!(file.exists(), "there is room for another one");
+    }
+
+    #[test]
+    fn nothing_is_known_of_a_store_without_a_directory() {
+        let mut reserve = Reserve::of(None);
+        assert_eq!(reserve.measure(), Measured::default());
+        assert!(!reserve.spend());
+    }
+}
