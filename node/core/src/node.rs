@@ -276,7 +276,7 @@ impl Node {
     /// What this node tells a client first.
     #[must_use]
     pub fn welcome(&self) -> Welcome {
-        let members = self.members().filter_map(|(node, member)| {
+        let members = self.in_view().filter_map(|(node, member)| {
             let address = member.client_address?;
             Some(ClusterMember { node, address, standing: self.standing(node, member) })
         });

@@ -285,6 +285,12 @@ impl Membership {
         &self.view
     }
 
+    /// Where a node stands: as the view has it, or else as it has said itself.
+    pub(crate) fn zone(&self, node: NodeId) -> &str {
+        let seen = self.view.member(node).map(|member| &member.zone);
+        seen.or_else(|| self.profiles.zone(node)).map_or("", Zone::as_str)
+    }
+
     /// Says goodbye. Said three times, to three members each: packets get lost, and who has not
     /// heard it takes this node for dead a second later anyway.
     pub(crate) fn leave(&mut self, now: Mono, out: &mut Vec<Output>) {

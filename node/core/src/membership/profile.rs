@@ -167,6 +167,11 @@ impl Profiles {
         edition.generation.same_run(generation).then_some(profile)
     }
 
+    /// Where a node stands, as it said last.
+    pub(super) fn zone(&self, node: NodeId) -> Option<&Zone> {
+        self.newest.get(&node).map(|(_, profile)| &profile.zone)
+    }
+
     pub(super) fn remove(&mut self, node: NodeId) {
         self.newest.remove(&node);
     }

@@ -20,7 +20,7 @@ use crate::now::Now;
 use crate::queue::{Lease, Partition};
 use crate::ranges::Ranges;
 use crate::session::PartitionId;
-use crate::table::rendezvous;
+use crate::table::{Stage, rendezvous};
 use crate::timer::Timer;
 
 /// Receipts of one partition and list.
@@ -63,12 +63,12 @@ impl Node {
             match self.table.entry(receipt.queue) {
                 Some(entry) if entry.is_deleted() => batch.set(at, DeleteResult::Deleted),
                 Some(entry) if receipt.partition < entry.settings().partitions => {
-                    let members = |node: &&NodeId| self.is_member(**node);
-                    let mut holders: Vec<NodeId> =
-                        receipt.holders.iter().filter(members).copied().collect();
-                    rendezvous::order(rendezvous::Slot::of(id.0, id.1), &mut holders);
-                    holders.dedup();
-                    groups.entry((id, holders)).or_default().add(at, receipt);
+                    match self.holders_of(receipt) {
+                        Some(holders) => {
+                            groups.entry((id, holders)).or_default().add(at, receipt);
+                        }
+                        None => batch.set(at, DeleteResult::Refused(Refusal::NotReady)),
+                    }
                 }
                 Some(_) => {
                     let why = "the queue has no such partition".to_owned();
@@ -84,6 +84,19 @@ impl Node {
             self.delete_group(now, call, (id, holders, group), effects);
         }
         self.delete_answer(call, effects);
+    }
+
+    /// The members that a receipt names, or nothing if it names only nodes of which this one has
+    /// not heard yet: then it has come just now, and its tombstone would find its way to nobody.
+    fn holders_of(&self, receipt: &Receipt) -> Option<Vec<NodeId>> {
+        let members = receipt.holders.iter().filter(|node| self.is_member(**node));
+        let mut holders: Vec<NodeId> = members.copied().collect();
+        if holders.is_empty() && receipt.holders.iter().any(|n| self.stage(*n) != Stage::Removed) {
+            return None;
+        }
+        rendezvous::order(rendezvous::Slot::of(receipt.queue, receipt.partition), &mut holders);
+        holders.dedup();
+        Some(holders)
     }
 
     pub(super) fn delete_group(
@@ -367,7 +380,7 @@ impl Node {
 
     /// Drops the tombstones that have done their duty.
     pub(super) fn collect_tombstones(&mut self, now: Now, effects: &mut Effects) {
-        let members: BTreeSet<NodeId> = self.members().map(|(node, _)| node).collect();
+        let members: BTreeSet<NodeId> = self.members().collect();
         let is_member = |node| members.contains(&node);
         let window = self.config.resend_window;
         for (number, block) in self.burials.collect((now.mono, now.wall), window, is_member) {

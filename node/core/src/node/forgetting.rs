@@ -91,13 +91,9 @@ impl Node {
         }
     }
 
-    /// All members but this one, also those that only a session tells of yet.
+    /// All members but this one.
     fn others(&self) -> BTreeSet<NodeId> {
-        let members = self.members().map(|(node, _)| node);
-        let mut others: BTreeSet<NodeId> =
-            members.chain(self.sessions.iter().map(|(node, _)| node)).collect();
-        others.remove(&self.config.node);
-        others
+        self.members().filter(|node| *node != self.config.node).collect()
     }
 }
 

@@ -60,8 +60,7 @@ impl Node {
                 }
             }
         }
-        let members = self.members().map(|(node, _)| node);
-        for node in members.filter(|node| *node != self.config.node) {
+        for node in self.members().filter(|node| *node != self.config.node) {
             left += match self.sessions.with(node) {
                 Some(session) if session.is_marked() => {
                     session.make_up.len() as u64 + u64::from(session.make_up_pending)

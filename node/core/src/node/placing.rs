@@ -30,8 +30,8 @@ impl Node {
 
     /// All members but those that are to leave, in the order of the partition's slot.
     pub(super) fn ranking(&self, id: PartitionId) -> Vec<NodeId> {
-        let nodes = self.members().filter(|(node, _)| self.stage(*node) == Stage::Stays);
-        let nodes = nodes.map(|(node, member)| (node, member.zone.as_str()));
+        let nodes = self.members().filter(|node| self.stage(*node) == Stage::Stays);
+        let nodes = nodes.map(|node| (node, self.membership.zone(node)));
         rendezvous::homes(Slot::of(id.0, id.1), nodes)
     }
 

@@ -59,15 +59,26 @@ impl Node {
         }
     }
 
-    /// All members, down or not.
-    pub(super) fn members(&self) -> impl Iterator<Item = (NodeId, &Member)> {
+    /// All members, down or not. Who was met is one before gossip knows of it: a node that joins
+    /// is in session with the others first, and what it is asked for then concerns them.
+    pub(super) fn members(&self) -> impl Iterator<Item = NodeId> {
+        let view = self.membership.view();
+        let met = self.sessions.disks.nodes().filter(|node| view.member(*node).is_none());
+        let members = view.iter().map(|(node, _)| node).chain(met);
+        members.filter(|node| self.stage(*node) != Stage::Removed)
+    }
+
+    /// The members that gossip knows of, and how they look from here.
+    pub(super) fn in_view(&self) -> impl Iterator<Item = (NodeId, &Member)> {
         let members = self.membership.view().iter();
         members.filter(|(node, _)| self.stage(*node) != Stage::Removed)
     }
 
     /// Whether a node is a member.
     pub(super) fn is_member(&self, node: NodeId) -> bool {
-        self.membership.view().member(node).is_some() && self.stage(node) != Stage::Removed
+        let known = self.membership.view().member(node).is_some()
+            || self.sessions.disks.store(node).is_some();
+        known && self.stage(node) != Stage::Removed
     }
 
     pub(super) fn removal_requested(
@@ -128,13 +139,12 @@ impl Node {
             // It has to be told of it, and others have to know.
             return Err(Refusal::Draining);
         }
-        let mut members = self.members().map(|(node, _)| node);
-        let away = members.find(|node| !self.sessions.reaches(*node));
+        let away = self.members().find(|node| !self.sessions.reaches(*node));
         if let (Some(node), Loss::Refused) = (away, loss) {
             return Err(Refusal::NodeAway { node });
         }
         let stay = |other: &NodeId| *other != node && self.stage(*other) == Stage::Stays;
-        let staying = self.members().filter(|(other, _)| stay(other)).count();
+        let staying = self.members().filter(stay).count();
         let queues = self.table.page("", None).map(|entry| entry.settings().confirms);
         let wanted = if loss == Loss::Accepted { 1 } else { queues.max().unwrap_or(1) };
         if staying < usize::from(wanted) {
@@ -245,8 +255,7 @@ impl Node {
 
     /// Members that leave, this node maybe among them.
     pub(super) fn leaving(&self) -> impl Iterator<Item = NodeId> {
-        let members = self.members().map(|(node, _)| node);
-        members.filter(|node| self.stage(*node) == Stage::Leaves)
+        self.members().filter(|node| self.stage(*node) == Stage::Leaves)
     }
 
     /// All who were asked have said what depends on a node, or had the time to.

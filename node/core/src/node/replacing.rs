@@ -34,7 +34,7 @@ struct Batch {
 impl Node {
     /// Looks who is away; if somebody has been for long, begins to walk over the rows.
     pub(super) fn look_for_absent(&mut self, now: Now, effects: &mut Effects) {
-        let mut nodes: BTreeSet<NodeId> = self.members().map(|(node, _)| node).collect();
+        let mut nodes: BTreeSet<NodeId> = self.members().collect();
         nodes.extend(self.partitions.values().flat_map(|partition| partition.lists.listed()));
         nodes.remove(&self.config.node);
         self.replacing.look(now.mono, &nodes, |node| self.sessions.with(node).is_some());

@@ -169,7 +169,7 @@ impl Node {
         report: NodeReport,
         queues: Vec<QueueTold>,
     ) {
-        let members: BTreeSet<NodeId> = self.members().map(|(node, _)| node).collect();
+        let members: BTreeSet<NodeId> = self.members().collect();
         let Some(call) = self.desk.calls.answer(call, peer) else { return };
         let Question::Status { page, .. } = &call.kind else { return };
         self.desk.told.retain(|node, _| members.contains(node));
@@ -255,7 +255,7 @@ impl Node {
 
     /// The cluster, and these queues, as this node and those who answered see them.
     pub(super) fn status(&self, now: Now, page: Page, answered: &BTreeSet<NodeId>) -> Status {
-        let members = self.members().map(|(node, member)| {
+        let members = self.in_view().map(|(node, member)| {
             let mut standing = self.standing(node, member);
             if standing == Standing::Ready && !self.is_here(node, answered) {
                 standing = Standing::NotReady;

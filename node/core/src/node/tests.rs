@@ -6,6 +6,7 @@ mod figures;
 mod forgetting;
 mod giving;
 mod hostile;
+mod joining;
 mod limits;
 mod many_queues;
 mod oldest;

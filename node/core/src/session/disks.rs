@@ -58,6 +58,11 @@ impl Disks {
         Self { known: records.into_iter().map(known).collect() }
     }
 
+    /// All nodes that were met, in this run or before it.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.known.keys().copied()
+    }
+
     /// The name of the disk that a node had when it was met last.
     pub(crate) fn store(&self, node: NodeId) -> Option<u128> {
         self.known.get(&node).map(|known| known.record.store)
