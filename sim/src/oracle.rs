@@ -151,7 +151,8 @@ impl Oracle {
     /// A custodian gives a message: its lease begins.
     pub(crate) fn gives(&mut self, now: u64, label: &DeliveryLabel) {
         if let Some(fate) = self.fates.get_mut(&name_of(&label.receipt)) {
-            fate.given = Some((label.receipt.clone(), now));
+            let run = (label.receipt.custodian, label.receipt.boot);
+            fate.given.insert(run, (label.receipt.clone(), now));
         }
     }
 
@@ -298,7 +299,8 @@ impl Oracle {
         let Answer { place, number, at, .. } = *answer;
         let crossed = self.streams.came(place, number, &label.receipt);
         let name = name_of(&label.receipt);
-        let given = self.fates.get(&name).and_then(|fate| fate.given.as_ref());
+        let run = (label.receipt.custodian, label.receipt.boot);
+        let given = self.fates.get(&name).and_then(|fate| fate.given.get(&run));
         let given = given.filter(|(receipt, _)| *receipt == label.receipt);
         let given = given.map_or(at, |(_, given)| at.min(*given));
         Fact::Delivered(Delivered { at, given, place, name, label: label.clone(), crossed })

@@ -3,7 +3,7 @@
 //! A lease ends at its custodian, unseen: what clients know are bounds. What this file does not
 //! do: it does not know other messages.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gaggle_wire::{Label, NodeId, Receipt};
 
@@ -21,8 +21,9 @@ pub struct Fate {
     pub confirmed: Option<(u64, u8)>,
     /// Its deliveries, in the order in which they came.
     pub deliveries: Vec<Seen>,
-    /// The delivery that a custodian gave last, and when.
-    pub given: Option<(Receipt, u64)>,
+    /// The delivery that each run of a custodian gave last, and when: what says so waits for its
+    /// disk, and another may give it meanwhile.
+    pub given: BTreeMap<(NodeId, u64), (Receipt, u64)>,
     /// The delivery that was handed out last and has not come, and until when it hides the message.
     pub under_way: Option<(Receipt, u64)>,
     /// Whether anybody asked for its deletion.
@@ -80,7 +81,7 @@ impl Fate {
             sends: 0,
             confirmed: None,
             deliveries: Vec::new(),
-            given: None,
+            given: BTreeMap::new(),
             under_way: None,
             delete_asked: false,
             deleted: None,

@@ -8,6 +8,9 @@
 //! begins with tombstones. Who had one has to have it still: it is kept until all who must know do.
 //! To have it is to have it on disk: who only knows of it, its commit still under way, may lose it.
 //!
+//! What a host has given before it could be told, and says later because its disk hangs, was given
+//! all the same: its lease runs since, and is over by then or soon.
+//!
 //! What nobody has the tombstone of any more, because disks were lost, may come back; so may what
 //! lies on a disk that was put back, if nobody could notice or its queue is content with one copy.
 //! Known not to hold, both with `at_least` 1, of a message that two sides of a cut accepted: it
@@ -113,8 +116,13 @@ fn teller(scene: &Scene<'_>, delivered: &Delivered, fate: &Fate) -> Option<usize
     let mut near = fate.buried_at.intersection(&witness.near).copied().filter(has_it);
     near.find(|at| {
         let since = deleted.max(scene.weather.quiet_since(*at, custodian));
-        let within = if *at == custodian { super::ON_ITS_WAY } else { TOLD };
-        since + within < delivered.at
+        // Of another's tombstone it could not know when it gave the message, and what says so may
+        // have waited for its disk since. Its own lies behind that on the same disk.
+        if *at == custodian {
+            since + super::ON_ITS_WAY < delivered.at
+        } else {
+            since + TOLD < delivered.given
+        }
     })
 }
 
@@ -206,6 +214,23 @@ mod tests {
         history.buried([0]).near([0]);
         deleted(&mut history, 500).disturbed().restarts().delivers(B, 1);
         history.breaks(4);
+    }
+
+    #[test]
+    fn in_a_storm_what_waits_for_a_disk_counts_as_given_when_its_lease_began() {
+        for (told_by, given, waited, broken) in [
+            (2, 2300, 3000, false),
+            (2, 2450, 0, true),
+            (2, 2450, 3000, true),
+            (0, 300, 3000, true),
+        ] {
+            let mut history = History::fair();
+            history.buried([told_by]).near([0, 2]);
+            deleted(&mut history, given).disturbed().restarts().gives(1);
+            // Another one gives it meanwhile, which says nothing of this one.
+            history.after_ms(waited).by(1).gives(1).by(0).delivers(B, 1);
+            if broken { history.breaks(4) } else { history.breaks_nothing() }
+        }
     }
 
     #[test]
