@@ -72,7 +72,6 @@ fn refusals() -> Vec<Refusal> {
         Refusal::QueueExists { differs: vec!["delay".to_owned()] },
         Refusal::BadSetting { setting: "delay".to_owned(), why: "why".to_owned() },
         Refusal::ReservedName,
-        Refusal::DiskFull,
         Refusal::NotEnoughHosts { wanted: 2, reachable: 1 },
         Refusal::ClockAhead { by_ms: 900 },
         Refusal::MessageTooLarge { limit: 1024, length: 1025 },
@@ -85,6 +84,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::OutcomeUnknown,
         Refusal::NodeNotFound { node: NodeId(3) },
         Refusal::NodeAway { node: NodeId(3) },
+        Refusal::DiskFull,
     ]
 }
 
@@ -191,7 +191,9 @@ fn every_header_is_decoded_as_it_was_encoded() {
 #[test]
 fn codes_are_distinct_and_for_ever() {
     let codes: Vec<u16> = refusals().iter().map(Refusal::code).collect();
-    let golden =
-        [100, 101, 200, 201, 102, 103, 300, 304, 104, 202, 105, 203, 301, 302, 303, 400, 204, 305];
+    let golden = [
+        100, 101, 200, 201, 102, 103, 300, 304, 104, 202, 105, 203, 301, 302, 303, 400, 204, 305,
+        306,
+    ];
     assert_eq!(codes, golden);
 }

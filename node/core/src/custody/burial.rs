@@ -4,8 +4,9 @@
 //! know, who is known to. Every holder keeps its block on disk and answers any copy of those ids
 //! with *gone*. The coordinator waits for all holders in session and then tells them about each
 //! other in bulk; a holder whose block stays open pushes it itself, also to those that return.
-//! A block goes when all its holders that are still members have it *and* no client sends one of
-//! its ids again any more (resend window), or at its expiry.
+//! A block goes when all its holders have it, but for those that were removed, *and* no client
+//! sends one of its ids again any more (resend window), or at its expiry. Who has never been seen
+//! here may only have been away since before this node was started: it is waited for.
 //!
 //! Invariants: a block is dropped for no other reason (P4); an id that is gone is in one block of
 //! a node, whose holders are all that anybody has named. What this file does not do: it does
@@ -365,7 +366,7 @@ impl Burials {
         &mut self,
         now: (Mono, Wall),
         resend_window: Duration,
-        is_member: impl Fn(NodeId) -> bool,
+        is_removed: impl Fn(NodeId) -> bool,
     ) -> Vec<(u64, Block)> {
         let done = |block: &Block| {
             let old = now.0.since(block.since) > resend_window;
@@ -373,7 +374,7 @@ impl Burials {
                 .record
                 .holders
                 .iter()
-                .all(|node| block.known.contains(node) || !is_member(*node));
+                .all(|node| block.known.contains(node) || is_removed(*node));
             (old && all) || now.1.0 / 1_000_000 > block.record.expires_ms
         };
         let numbers: Vec<u64> = self

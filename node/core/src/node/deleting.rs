@@ -86,15 +86,16 @@ impl Node {
         self.delete_answer(call, effects);
     }
 
-    /// The members that a receipt names, or nothing if it names only nodes of which this one has
+    /// The holders that a receipt names, or nothing if it names only nodes of which this one has
     /// not heard yet: then it has come just now, and its tombstone would find its way to nobody.
     fn holders_of(&self, receipt: &Receipt) -> Option<Vec<NodeId>> {
-        let members = receipt.holders.iter().filter(|node| self.is_member(**node));
-        let mut holders: Vec<NodeId> = members.copied().collect();
+        let id = (receipt.queue, receipt.partition);
+        let named = receipt.holders.iter().filter(|node| self.may_hold(id, **node));
+        let mut holders: Vec<NodeId> = named.copied().collect();
         if holders.is_empty() && receipt.holders.iter().any(|n| self.stage(*n) != Stage::Removed) {
             return None;
         }
-        rendezvous::order(rendezvous::Slot::of(receipt.queue, receipt.partition), &mut holders);
+        rendezvous::order(rendezvous::Slot::of(id.0, id.1), &mut holders);
         holders.dedup();
         Some(holders)
     }
@@ -155,12 +156,20 @@ impl Node {
         self.judge_delete(now, batch, effects);
     }
 
+    /// Whether a node that a client names may be a holder: as a member, or by a list here, whose
+    /// nodes somebody has met, be they away since before this node was started.
+    fn may_hold(&self, id: PartitionId, node: NodeId) -> bool {
+        let lists = || self.partitions.get(&id).map(|partition| partition.lists.listed());
+        let listed = || lists().is_some_and(|listed| listed.contains(&node));
+        self.is_member(node) || (self.stage(node) != Stage::Removed && listed())
+    }
+
     /// A list that grew after the delivery names more nodes than the receipt.
     fn add_listed(&self, id: PartitionId, holders: &mut Vec<NodeId>, messages: &Numbers) {
         let Some(partition) = self.partitions.get(&id) else { return };
         if partition.lists.are_many() {
             let listed = partition.lists.nodes_of(messages).into_iter();
-            holders.extend(listed.filter(|node| self.is_member(*node)));
+            holders.extend(listed.filter(|node| self.stage(*node) != Stage::Removed));
             rendezvous::order(rendezvous::Slot::of(id.0, id.1), holders);
             holders.dedup();
         }
@@ -380,10 +389,10 @@ impl Node {
 
     /// Drops the tombstones that have done their duty.
     pub(super) fn collect_tombstones(&mut self, now: Now, effects: &mut Effects) {
-        let members: BTreeSet<NodeId> = self.members().collect();
-        let is_member = |node| members.contains(&node);
+        let removed = self.removed();
+        let is_removed = |node| removed.contains(&node);
         let window = self.config.resend_window;
-        for (number, block) in self.burials.collect((now.mono, now.wall), window, is_member) {
+        for (number, block) in self.burials.collect((now.mono, now.wall), window, is_removed) {
             let Block { partition: id, record, .. } = block;
             effects.write(Write::Delete { key: Key::Tombstones(id.0, id.1, number).encode() });
             if let Some(partition) = self.partitions.get_mut(&id) {

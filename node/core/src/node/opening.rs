@@ -242,11 +242,8 @@ impl Node {
         effects.write(Write::Put { key, value: record::encode(&self.run.boot) });
         self.keep_ceiling(now, effects);
         let mut out = Vec::new();
-        let removals = self.table.removals().iter().map(|removal| removal.node);
-        for node in removals.collect::<BTreeSet<NodeId>>() {
-            if self.stage(node) == Stage::Removed {
-                self.membership.remove(node, &mut out);
-            }
+        for node in self.removed() {
+            self.membership.remove(node, &mut out);
         }
         self.begin_leaving();
         self.membership.start(now.mono, &mut out);

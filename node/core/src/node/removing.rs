@@ -11,6 +11,7 @@
 //! a new host then. What this file does not do: what a node does that leaves itself is in
 //! `leaving.rs`.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gaggle_wire::{Loss, NodeId, Refusal, Response};
@@ -57,6 +58,12 @@ impl Node {
             None if removals.removed_with(node).next().is_some() => Stage::Removed,
             None => Stage::Stays,
         }
+    }
+
+    /// Who was removed, and is not back with another disk.
+    pub(super) fn removed(&self) -> BTreeSet<NodeId> {
+        let named = self.table.removals().iter().map(|removal| removal.node);
+        named.filter(|node| self.stage(*node) == Stage::Removed).collect()
     }
 
     /// All members, down or not. Who was met is one before gossip knows of it: a node that joins

@@ -18,6 +18,7 @@ mod resending;
 mod sessions;
 mod space;
 mod tables;
+mod unseen;
 
 use std::collections::BTreeSet;
 
