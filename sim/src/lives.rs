@@ -183,8 +183,12 @@ impl World {
         if self.processes[at].life != life {
             return;
         }
-        let Some(backlog) = self.processes[at].backlog.take() else { return };
+        let Some(mut backlog) = self.processes[at].backlog.take() else { return };
         self.report.line(self.now, format_args!("resume {}", at + 1));
+        if let Some(suspension) = self.processes[at].suspended {
+            let lasted = suspension.lasted(self.now);
+            backlog.retain(|event| self.comes_through(lasted, event));
+        }
         self.judge.weather.trouble(self.now, at, at);
         let due = self.processes[at].wake_at.take();
         if self.processes[at].suspended.is_none() {

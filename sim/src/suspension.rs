@@ -4,7 +4,8 @@
 //! Nothing runs on it and nothing comes through to it or from it, while the world goes on. Its
 //! clocks go on meanwhile, or its steady clock stands still, or its wall clock does so too, and is
 //! behind until somebody sets it right. Its runtime finds out that a connection has been silent for
-//! long by the steady clock, and so later than the other side does.
+//! long by the steady clock, and so later than the other side does. What clients say meanwhile is
+//! in `lines/asleep.rs`.
 //!
 //! What this file does not do: a process that is paused hears all that came meanwhile; that is in
 //! `lives.rs`.
@@ -37,6 +38,11 @@ pub(crate) struct Suspension {
 }
 
 impl Suspension {
+    /// For how long the machine has been suspended.
+    pub(crate) fn lasted(&self, now: u64) -> u64 {
+        now - self.since
+    }
+
     /// For how long the steady clock has stood still.
     pub(crate) fn stood(&self, now: u64) -> u64 {
         if self.stands == Standstill::None { 0 } else { now - self.since }
@@ -60,6 +66,7 @@ impl World {
         for (link, end) in self.network.suspend(at) {
             self.silence(link, end);
         }
+        self.lines_fall_silent(at);
         self.at(self.now + nanos, Happening::Resume { at, life });
     }
 
@@ -82,6 +89,7 @@ impl World {
         for (link, end, envelopes) in self.network.wake(at) {
             self.let_go(link, end, envelopes);
         }
+        self.lines_go_on(at);
         // What is silent still was left meanwhile, which is found out from now on.
         for (link, end) in self.network.of(at) {
             let silent = self.network.end(link, end).and_then(|end| end.silent_since);

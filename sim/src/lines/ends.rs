@@ -173,10 +173,13 @@ impl World {
         self.report.line(self.now, format_args!("heal client {actor} - {}", node + 1));
         self.judge.weather.disturb();
         self.town.lines.cuts.remove(&(actor, node));
-        self.judge.oracle.healed((actor, node));
+        let suspended = self.processes[node].suspended.is_some();
+        if !suspended {
+            self.judge.oracle.healed((actor, node));
+        }
         for id in self.town.lines.between(actor, node) {
             let line = self.town.lines.by_id.get_mut(&id).expect("it was listed");
-            if line.node_end == End::Open {
+            if line.node_end == End::Open && !suspended {
                 line.silent_since = None;
             }
             for said in std::mem::take(&mut line.held).into_iter().flatten() {

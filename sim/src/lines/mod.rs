@@ -6,8 +6,10 @@
 //! with the line. What a node said last may be lost with it.
 //!
 //! Invariant: nothing comes to an end that is gone. What this room does not do: it knows no
-//! requests but the hello, which opens a line at the node. How lines end is in `ends.rs`.
+//! requests but the hello, which opens a line at the node. How lines end is in `ends.rs`, and what
+//! machines that are suspended hear of them in `asleep.rs`.
 
+mod asleep;
 mod ends;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -329,6 +331,12 @@ impl Lines {
         let lines = self.by_id.iter();
         let between = lines.filter(|(_, line)| (line.actor, line.node) == (actor, node));
         between.map(|(id, _)| *id).collect()
+    }
+
+    /// The lines to a node.
+    fn to(&self, node: usize) -> Vec<ClientId> {
+        let lines = self.by_id.iter();
+        lines.filter(|(_, line)| line.node == node).map(|(id, _)| *id).collect()
     }
 
     fn open_mut(&mut self, id: ClientId) -> Option<&mut Line> {

@@ -1,9 +1,9 @@
 //! Machines that are suspended while the others go on.
 
-use gaggle_wire::{Request, Response};
+use gaggle_wire::{Attempt, Request, Response};
 
 use super::support::{
-    MS, SECOND, create, delete, drained, formed, labels, one_partition, received, sent,
+    MS, SECOND, create, delete, drained, formed, labels, one_partition, received, send, sent,
 };
 use crate::World;
 use crate::options::place;
@@ -62,7 +62,25 @@ fn a_clock_that_is_set_forward_again_and_again_keeps_its_node_from_nothing() {
     delete(&mut world, 0, receipts);
 }
 
+/// A send that came to a machine while it was suspended with both its clocks was stored when it
+/// went on. Its client had long had it confirmed by another node, it was delivered and deleted, and
+/// nobody had its tombstone any more.
+fn what_is_said_to_a_suspended_machine_comes_while_its_client_waits_or_not_at_all() {
+    for (seconds, heard) in [(1, true), (8, true), (11, false), (180, false)] {
+        let mut world = formed(3, 87);
+        let queue = create(&mut world, one_partition());
+        let hand = world.hand();
+        world.suspend(0, seconds * SECOND, Standstill::Both);
+        let label = labels(&world, 7, 1, 1);
+        world.ask(hand, 0, send(&queue, &label, Attempt::First));
+        world.run((seconds + 5) * SECOND);
+        let stored = (0..3).any(|at| world.stored(at) > 0);
+        assert_eq!(stored, heard, "after {seconds} s");
+    }
+}
+
 scenarios![
+    what_is_said_to_a_suspended_machine_comes_while_its_client_waits_or_not_at_all,
     who_was_suspended_hands_nothing_out_that_was_deleted_meanwhile,
     a_clock_that_is_set_forward_again_and_again_keeps_its_node_from_nothing,
 ];
