@@ -50,7 +50,8 @@ impl Node {
     /// How many messages and tombstones others may still lack that are here; of a member that
     /// cannot be asked it is not known, which counts as one.
     pub(super) fn left(&self) -> u64 {
-        let mut left = 0;
+        // A batch on its way to one more holder is on no other disk yet, though the list names it.
+        let mut left = u64::from(self.replacing.is_moving());
         for (id, partition) in &self.partitions {
             left += partition.known.open_count();
             let enough = self.hosts_wanted(*id);

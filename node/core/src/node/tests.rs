@@ -7,6 +7,7 @@ mod forgetting;
 mod giving;
 mod hostile;
 mod joining;
+mod leaving;
 mod limits;
 mod many_queues;
 mod oldest;

@@ -10,7 +10,7 @@ use super::*;
 use crate::envelope::{PartitionInventory, Place, Span};
 use crate::event::LinkId;
 
-const OTHERS: [NodeId; 2] = [NodeId(2), NodeId(3)];
+pub(super) const OTHERS: [NodeId; 2] = [NodeId(2), NodeId(3)];
 
 /// The address of a node, at which it hears gossip.
 fn address(node: NodeId) -> SocketAddr {
@@ -18,7 +18,7 @@ fn address(node: NodeId) -> SocketAddr {
 }
 
 /// Gossips with two others until it has them in view; what it did of itself meanwhile is left out.
-fn meets_others(bench: &mut Bench) {
+pub(super) fn meets_others(bench: &mut Bench) {
     meets(bench, &mut OTHERS.map(another));
 }
 
