@@ -1,6 +1,6 @@
 //! Sends, at their coordinator: check, stamp, place, count, answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gaggle_wire::{
@@ -170,8 +170,8 @@ impl Node {
                 || own.is_some_and(|own| own.gone.contains(label.number))
         };
         let labels: Vec<Label> = new.labels.iter().filter(|label| !gone(label)).copied().collect();
-        let hosts = entry.settings().confirms.max(2);
-        self.holding((new.id, &labels), hosts, new.held.clone()).is_some()
+        let hosts = usize::from(entry.settings().confirms.max(2));
+        self.having((new.id, &labels), new.held.clone()).len() >= hosts
     }
 
     /// What is known here of the process whose messages these are.
@@ -179,26 +179,21 @@ impl Node {
         self.partitions.get(&id)?.known.of(labels.first()?.stamp.process)
     }
 
-    /// The nodes that have all of a batch already, if they are enough: a message that is sent again
-    /// goes to no further host, who would take it for a new one (P3, P11).
-    fn holding(
+    /// The nodes that have all of a batch that is sent again, as others said and as it is here.
+    fn having(
         &self,
         (id, labels): (PartitionId, &[Label]),
-        confirms: u8,
         mut held: BTreeMap<NodeId, Ranges>,
-    ) -> Option<Vec<NodeId>> {
-        labels.first()?;
-        if let Some(own) = self.known_of(id, labels).filter(|_| !held.is_empty()) {
+    ) -> BTreeSet<NodeId> {
+        if labels.is_empty() {
+            return BTreeSet::new();
+        }
+        if let Some(own) = self.known_of(id, labels) {
             held.insert(self.config.node, own.held.clone());
         }
         let has_all = |held: &Ranges| labels.iter().all(|label| held.contains(label.number));
         held.retain(|node, held| self.sessions.reaches(*node) && has_all(held));
-        if held.len() < usize::from(confirms) {
-            return None;
-        }
-        let mut holders: Vec<NodeId> = held.into_keys().collect();
-        rendezvous::order(Slot::of(id.0, id.1), &mut holders);
-        Some(holders)
+        held.into_keys().collect()
     }
 
     /// Places a send and starts it.
@@ -232,10 +227,8 @@ impl Node {
         if let Some(known) = self.known_of(id, &sending.labels) {
             sending.leave_out(&known.gone);
         }
-        let placed = self.holding((id, &sending.labels), sending.confirms, held);
-        if let Some(holding) = placed {
-            sending.holders = holding;
-            sending.placed_before = true;
+        if attempt == Attempt::Again {
+            self.keep_placed(&mut sending, held);
         }
         let skew = self.run.skews.entry(id.0).or_default();
         for label in &sending.labels {
@@ -246,6 +239,20 @@ impl Node {
         }
         self.sends.under_way.insert(batch, sending);
         self.judge_send(now, batch, effects);
+    }
+
+    /// A message that is sent again goes to no further host if those who have it are enough: a
+    /// further one would take it for a new one (P3, P11). If they are too few it goes to them as
+    /// well: under a list without them nobody would hear that they have it.
+    fn keep_placed(&self, sending: &mut Sending, held: BTreeMap<NodeId, Ranges>) {
+        let id = sending.partition;
+        let mut holders = self.having((id, &sending.labels), held);
+        sending.placed_before = holders.len() >= usize::from(sending.confirms);
+        if !sending.placed_before {
+            holders.extend(&sending.holders);
+        }
+        sending.holders = holders.into_iter().collect();
+        rendezvous::order(Slot::of(id.0, id.1), &mut sending.holders);
     }
 
     /// Sends the batch to every listed host in session, and keeps it here if this is one.

@@ -61,8 +61,13 @@ fn gossip(from: NodeId, effects: Vec<Effect>) -> Vec<(NodeId, SocketAddr, Bytes)
 /// A node that holds a message and is in session with two others, whom it has asked for it as it
 /// came again.
 fn asked() -> (Bench, QueueId, u64) {
+    asked_of(one_partition())
+}
+
+/// The same, of a queue with these settings.
+fn asked_of(change: SettingsChange) -> (Bench, QueueId, u64) {
     let mut bench = Bench::new();
-    let queue = bench.queue(one_partition());
+    let queue = bench.queue(change);
     bench.send(queue, 1..=1);
     meets_others(&mut bench);
     for node in OTHERS {
@@ -83,9 +88,10 @@ fn asked() -> (Bench, QueueId, u64) {
     (bench, queue, asks[0])
 }
 
-/// What a node says that it has of what was asked.
+/// What a node says that it has of what was asked. Who has nothing knows nothing of its process.
 fn told((queue, call): (QueueId, u64), from: NodeId, held: Ranges) -> Event {
-    let processes = vec![(PRODUCER, held, Ranges::default())];
+    let mut processes = vec![(PRODUCER, held, Ranges::default())];
+    processes.retain(|(_, held, _)| !held.is_empty());
     let partitions = vec![PartitionInventory { queue, partition: 0, processes }];
     let place = |number| Place { queue, partition: 0, process: PRODUCER, number };
     let span = Span { after: place(0), until: Some(place(1)) };
@@ -133,4 +139,35 @@ fn who_is_silent_is_waited_for_as_long_as_nobody_else_has_what_came_again() {
     let answers = |effect: &Effect| matches!(effect, Effect::Answer { .. });
     assert!(!bench.pass(99).iter().any(answers));
     assert!(bench.pass(1).iter().any(answers));
+}
+
+#[test]
+fn what_came_again_stays_with_who_has_it_though_others_are_its_home_hosts_now() {
+    let (mut bench, queue, call) = asked();
+    assert!(!bench.node.homes((queue, 0)).contains(&ME), "another one has joined");
+    assert_eq!(bench.handle(told((queue, call), OTHERS[0], Ranges::default())), []);
+    let effects = bench.handle(told((queue, call), OTHERS[1], Ranges::default()));
+    let [ceiling, Effect::Answer { response: Response::Sent(sent), .. }] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert!(matches!(ceiling, Effect::Write(Write::Put { .. })));
+    assert_eq!(sent.copies, 1);
+}
+
+#[test]
+fn where_too_few_have_what_came_again_they_are_in_the_list_of_those_who_get_it() {
+    let two = SettingsChange { replicas: Some(2), confirms: Some(2), ..one_partition() };
+    let (mut bench, queue, call) = asked_of(SettingsChange { at_least: Some(1), ..two });
+    assert_eq!(BTreeSet::from_iter(bench.node.homes((queue, 0))), OTHERS.into());
+    assert_eq!(bench.handle(told((queue, call), OTHERS[0], Ranges::default())), []);
+    let effects = bench.handle(told((queue, call), OTHERS[1], Ranges::default()));
+    let copies = effects.iter().filter_map(|effect| match effect {
+        Effect::SendNow { link, envelope: Envelope::Copy { holders, .. } } => {
+            Some((*link, holders.iter().copied().collect()))
+        }
+        _ => None,
+    });
+    let all = BTreeSet::from([ME, OTHERS[0], OTHERS[1]]);
+    let each = OTHERS.map(|other| (LinkId(other.0), all.clone()));
+    assert_eq!(copies.collect::<BTreeSet<_>>(), each.into());
 }
