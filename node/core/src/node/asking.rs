@@ -26,6 +26,7 @@ use crate::envelope::{Envelope, LeaseChange, Lost};
 use crate::event::Reply;
 use crate::now::Now;
 use crate::session::PartitionId;
+use crate::table::Stage;
 use crate::timer::Timer;
 
 /// Why other nodes were asked something.
@@ -199,7 +200,9 @@ impl Node {
 
     /// Old copies that no other host has, although all that should have one were asked: they
     /// were never confirmed, and may have been deleted everywhere else. They go (P4), unless they
-    /// were sent again meanwhile: then they count for that confirm (P1).
+    /// were sent again meanwhile: then they count for that confirm (P1). A host that waits for one
+    /// that is away may run on a disk that was put back, which that one would know: what it lacks
+    /// others may have been counted with, so its word counts once it is fit, or is to leave (P1).
     fn drop_orphans(
         &mut self,
         now: Now,
@@ -210,9 +213,12 @@ impl Node {
         let me = self.config.node;
         let rule = self.rule(now, id.0);
         let Some(partition) = self.partitions.get(&id) else { return };
-        let all =
-            partition.lists.listed().into_iter().all(|node| node == me || answered.contains(&node));
-        if rule.lone || !all {
+        let is_believed = |node| {
+            let fit = self.sessions.with(node).is_some_and(|session| session.fit);
+            answered.contains(&node) && (fit || self.stage(node) == Stage::Leaves)
+        };
+        let listed = partition.lists.listed();
+        if rule.lone || !listed.into_iter().all(|node| node == me || is_believed(node)) {
             return;
         }
         let mut orphans: Numbers = Vec::new();

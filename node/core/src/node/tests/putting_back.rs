@@ -1,7 +1,9 @@
 //! Disks that were put back to an earlier state: who notices, what is said, what becomes of them.
 
 use super::*;
+use crate::envelope::{PartitionInventory, Place, Span};
 use crate::event::LinkId;
+use crate::table::Entry;
 
 const PEER: NodeId = NodeId(2);
 const LINK: LinkId = LinkId(1);
@@ -29,6 +31,21 @@ impl Bench {
         let holders = holders.to_vec();
         let copy = copy_of((queue, partition), holders, labels);
         self.is_told(1, copy)
+    }
+
+    /// The other is asked about this message, and has none: what this node does then.
+    fn is_denied(&mut self, (queue, number): (QueueId, u64)) -> Vec<Effect> {
+        let effects = self.pass(1500);
+        let call = said(&effects).into_iter().rev().find_map(|envelope| match envelope {
+            Envelope::Ask { call, .. } => Some(*call),
+            _ => None,
+        });
+        let call = call.expect("what is open is asked about");
+        let id = (queue, 0);
+        let place = |number| Place::of(id, PRODUCER, number);
+        let span = Span { after: place(number - 1), until: Some(place(number)) };
+        let partitions = vec![PartitionInventory::nothing(id)];
+        self.is_told(2, Envelope::Inventory { call, partitions, span })
     }
 
     fn commits(&self) -> u64 {
@@ -198,4 +215,28 @@ fn who_is_told_that_its_disk_was_put_back_is_a_new_host_that_vouches_for_nothing
     assert_eq!((before.boot, after.boot), (2, 1), "as on an empty disk");
     assert!(is_begun(&bench.meets(1, (10, 8, 0))));
     assert_eq!(settled(&bench), [false, true], "what it knew of other disks is void as well");
+}
+
+/// Its coordinator confirmed it with its own copy and the one here. Then this node was away for
+/// longer than the resend window, and the disk of the coordinator was put back to before it. Those
+/// who were there meanwhile know that, and it waits for them: until then it must not be believed.
+#[test]
+fn a_copy_that_nobody_else_has_is_kept_until_its_other_host_waits_for_nobody() {
+    let mut bench = Bench::new();
+    bench.meets(1, (9, 7, 0));
+    let queue = QueueId(Stamp { time: at(0).wall.0, count: 0, process: ProcessId(5) });
+    let name = QueueName::parse("orders").unwrap();
+    let entries = vec![Entry::new(queue, name, Settings::default())];
+    bench.is_told(1, Envelope::Table { call: 0, entries, removals: Vec::new() });
+    bench.stores(queue, (1, &[ME, PEER]));
+    bench.loses(1);
+    bench.pass(600_000);
+    bench.meets(2, (9, 8, 0));
+    bench.is_told(2, Envelope::Fit { fit: false });
+    assert_eq!(bench.is_denied((queue, 1)), [], "P1");
+    bench.is_told(2, Envelope::Fit { fit: true });
+    let key = MessageKey { queue, partition: 0, stamp: bench.label(1).stamp };
+    let removed = [key.encode(), Key::Deliveries(key).encode()];
+    let removed = removed.map(|key| Effect::Write(Write::Delete { key }));
+    assert_eq!(bench.is_denied((queue, 1)), removed);
 }
