@@ -14,7 +14,7 @@ mod inventory;
 
 use std::collections::BTreeMap;
 
-use gaggle_wire::ProcessId;
+use gaggle_wire::{Attempt, ProcessId};
 use serde::{Deserialize, Serialize};
 
 use crate::ranges::Ranges;
@@ -29,6 +29,8 @@ pub(crate) struct OfProcess {
     /// Unsettled, and sent again, or given to this host when another one failed in mid-send: some
     /// may have been handed out and deleted by then.
     repeated: Ranges,
+    /// Given to this host by another holder, and lacking: of those that others can be asked about.
+    given: Ranges,
     /// Held or lost, with a row that counts their deliveries.
     counted: Ranges,
     /// What was unsettled at the last look; what still is, is open.
@@ -64,6 +66,15 @@ pub(crate) struct SettledRecord {
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     processes: BTreeMap<ProcessId, OfProcess>,
+}
+
+/// How a message came that is taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// It was sent.
+    Sent(Attempt),
+    /// Another holder gave it, and there are more to ask.
+    Given,
 }
 
 /// What became of an id that somebody wants stored.
@@ -110,6 +121,20 @@ impl Known {
             known.repeated.insert(number);
             known.lacking.insert(number);
         }
+    }
+
+    /// A message that was taken in just now was given by one of several holders: the others, who may
+    /// not be in session with that one, may know that it is gone, and are asked.
+    pub(crate) fn give(&mut self, process: ProcessId, number: u64) {
+        if let Some(known) = self.processes.get_mut(&process) {
+            known.given.insert(number);
+            known.lacking.insert(number);
+        }
+    }
+
+    /// Whether a message was given by one of several holders, and not all others were asked since.
+    pub(crate) fn is_given(&self, process: ProcessId, number: u64) -> bool {
+        self.processes.get(&process).is_some_and(|known| known.given.contains(number))
     }
 
     /// Whether a message may have been handed out by others before it came, and is not known to be
@@ -169,6 +194,7 @@ impl Known {
         let held = known.held.intersection(numbers);
         known.held.subtract(&held);
         known.lacking.subtract(&held);
+        known.given.subtract(&held);
         known.unseen.subtract(&held);
         let mut rows = known.lost.intersection(numbers);
         known.lost.subtract(&rows);
@@ -195,6 +221,7 @@ impl Known {
         if let Some(known) = self.processes.get_mut(&process) {
             known.held.subtract(numbers);
             known.lacking.subtract(numbers);
+            known.given.subtract(numbers);
             known.unseen.subtract(numbers);
             known.lost.subtract(numbers);
             known.nowhere.subtract(numbers);
@@ -322,6 +349,7 @@ impl Known {
         for (process, numbers) in numbers {
             if let Some(known) = self.processes.get_mut(process) {
                 known.lacking.subtract(numbers);
+                known.given.subtract(numbers);
             }
         }
     }
@@ -430,6 +458,7 @@ impl Known {
             assert!(known.nowhere.is_subset(&known.lost), "P1: given up and not lost");
             assert!(known.unseen.is_subset(&known.held), "P1: scrubbed and not held");
             assert!(known.unsettled.is_subset(&known.held), "P1: unsettled and not held");
+            assert!(known.given.is_subset(&known.lacking), "P4: given, and all were asked");
             assert!(known.repeated.is_subset(&known.unsettled), "P4: settled, in doubt");
         }
     }

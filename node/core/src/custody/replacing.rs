@@ -3,7 +3,8 @@
 //! A host that is away is never struck from a list: it may come back with everything. It is made
 //! up for: the list grows by the next host of the ranking, every holder in session has the longer
 //! list on disk, and only then the copy leaves. So whoever deletes the message, and whoever of
-//! the holders dies, the tombstone knows its way to the new copy (P4).
+//! the holders dies, the tombstone knows its way to the new copy (P4). What a holder that is in no
+//! session with this node has buried meanwhile, or will, the new one asks it for.
 //!
 //! One batch is under way at a time, and the next one waits until the last has been paid for at
 //! the rate that repair is allowed: foreground traffic goes first. What is done needs no memory:

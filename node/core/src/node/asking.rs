@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use gaggle_wire::{DeliveryLabel, NodeId, Refusal, Response};
+use gaggle_wire::{DeliveryLabel, MessageId, NodeId, Refusal, Response};
 
 use super::Node;
 use super::forgetting::Deleted;
@@ -19,12 +19,13 @@ use super::removing::Dependence;
 use super::sending::NewSend;
 use super::status::Page;
 use crate::calls::{Call, Parked, TableChange};
-use crate::custody::burial::Numbers;
+use crate::custody::burial::{Numbers, merge_numbers};
 use crate::custody::part::Room;
 use crate::effect::Effects;
 use crate::envelope::{Envelope, LeaseChange, Lost};
 use crate::event::Reply;
 use crate::now::Now;
+use crate::ranges::Ranges;
 use crate::session::PartitionId;
 use crate::table::Stage;
 use crate::timer::Timer;
@@ -127,14 +128,57 @@ impl Node {
                 self.asked_all(id, &messages);
                 continue;
             }
-            let deadline = now.mono.plus(ASK_WITHIN);
-            self.timers.at_latest(Timer::Deadlines, deadline);
-            let kind = Question::Open(id, messages.clone());
-            let call = self.desk.calls.start(nodes.iter().copied(), deadline, kind);
-            for node in nodes {
-                let asked = (id, messages.clone(), Words::Ask(Lost::Counts));
-                self.ask_about(node, call, asked, effects);
+            self.ask_these(now, nodes, (id, messages), effects);
+        }
+    }
+
+    fn ask_these(
+        &mut self,
+        now: Now,
+        nodes: BTreeSet<NodeId>,
+        (id, messages): (PartitionId, Numbers),
+        effects: &mut Effects,
+    ) {
+        let deadline = now.mono.plus(ASK_WITHIN);
+        self.timers.at_latest(Timer::Deadlines, deadline);
+        let kind = Question::Open(id, messages.clone());
+        let call = self.desk.calls.start(nodes.iter().copied(), deadline, kind);
+        for node in nodes {
+            let asked = (id, messages.clone(), Words::Ask(Lost::Counts));
+            self.ask_about(node, call, asked, effects);
+        }
+    }
+
+    /// Who can be asked about messages under this list that one of its nodes gave.
+    pub(super) fn others_to_ask<'a>(
+        &'a self,
+        giver: NodeId,
+        holders: &'a [NodeId],
+    ) -> impl Iterator<Item = NodeId> + 'a {
+        let others = holders.iter().copied().filter(move |node| *node != giver);
+        others.filter(|node| self.sessions.with(*node).is_some())
+    }
+
+    /// Another holder gave these: the others are asked about them at once, for what is given waits
+    /// for their word (P4).
+    pub(super) fn ask_given(
+        &mut self,
+        now: Now,
+        giver: NodeId,
+        (id, given): (PartitionId, &[MessageId]),
+        effects: &mut Effects,
+    ) {
+        let Some(partition) = self.partitions.get(&id) else { return };
+        let mut messages = Numbers::new();
+        for MessageId { process, number } in given {
+            if partition.known.is_given(*process, *number) {
+                merge_numbers(&mut messages, &[(*process, Ranges::of(*number, *number))]);
             }
+        }
+        let listed: Vec<NodeId> = partition.lists.listed().into_iter().collect();
+        let nodes: BTreeSet<NodeId> = self.others_to_ask(giver, &listed).collect();
+        if !messages.is_empty() && !nodes.is_empty() {
+            self.ask_these(now, nodes, (id, messages), effects);
         }
     }
 

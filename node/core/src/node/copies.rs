@@ -8,7 +8,7 @@ use super::Node;
 use super::loading::StoredRow;
 use super::twins::AfterTwins;
 use crate::custody::burial::{Numbers, merge_numbers};
-use crate::custody::known::Seen;
+use crate::custody::known::{Came, Seen};
 use crate::custody::part::pieces;
 use crate::effect::Effects;
 use crate::envelope::{CopyException, CopyItem, Envelope};
@@ -33,7 +33,8 @@ impl Node {
         if takes_none && items.iter().any(|(label, _)| self.is_new(id, label)) {
             return self.say(peer, Envelope::Declined { batch }, effects);
         }
-        let Stored { exceptions, twins } = self.store(now, (id, &holders, attempt), items, effects);
+        let came = Came::Sent(attempt);
+        let Stored { exceptions, twins } = self.store(now, (id, &holders, came), items, effects);
         let after = AfterTwins::Held { peer, batch, exceptions };
         self.compare_twins(now, (id, twins, holders), after, effects);
     }
@@ -45,7 +46,8 @@ impl Node {
         known.is_none_or(|known| known.seen(process, number) == Seen::New)
     }
 
-    /// Another holder gives what this node lacks; each with its own list.
+    /// Another holder gives what this node lacks; each with its own list. It may be in no session
+    /// with one that knows some of it to be gone, so whoever of these can be reached is asked first.
     pub(super) fn make_up_came(
         &mut self,
         now: Now,
@@ -55,6 +57,7 @@ impl Node {
     ) {
         let mut exceptions = Vec::new();
         let total = items.len();
+        let ids: Vec<_> = items.iter().map(|item| item.label.id()).collect();
         let leases: Vec<_> = items.iter().filter_map(|item| item.lease.clone()).collect();
         if let Some(item) = items.first() {
             self.intern(id, &item.holders);
@@ -67,7 +70,9 @@ impl Node {
             while let Some((_, next)) = rest.next_if(|(_, next)| next.holders == holders) {
                 run.push((next.label, next.accepted));
             }
-            let stored = self.store(now, (id, &holders, Attempt::First), run, effects);
+            let others = self.others_to_ask(peer, &holders).next().is_some();
+            let came = if others { Came::Given } else { Came::Sent(Attempt::First) };
+            let stored = self.store(now, (id, &holders, came), run, effects);
             for (at, exception) in stored.exceptions {
                 exceptions.push((at + u32::try_from(first).unwrap_or(u32::MAX), exception));
             }
@@ -81,13 +86,14 @@ impl Node {
         self.count_more("copies_made_up", total as u64);
         let commits = self.run.commits.claim();
         self.say(peer, Envelope::Held { batch, exceptions, commits }, effects);
+        self.ask_given(now, peer, (id, &ids), effects);
     }
 
     /// Stores messages of one partition under one list.
     pub(super) fn store(
         &mut self,
         now: Now,
-        (id, holders, attempt): (PartitionId, &[NodeId], Attempt),
+        (id, holders, came): (PartitionId, &[NodeId], Came),
         items: Vec<(Label, Stamp)>,
         effects: &mut Effects,
     ) -> Stored {
@@ -127,7 +133,7 @@ impl Node {
             let holders = partition.holders(list).to_vec();
             let record = MessageRecord { label, accepted, holders };
             effects.write(Write::PutMessage { key, header: record.encode(&key), label });
-            partition.hold(list, id, attempt);
+            partition.hold(list, id, came);
             partition.oldest.came(First { stamp: label.stamp, number: label.number, accepted });
             settled.insert(id.number);
             process = Some(id.process);

@@ -14,7 +14,7 @@ use super::deleting::NewTombstones;
 use super::twins::AfterTwins;
 use super::{Drain, Node};
 use crate::custody::burial::Numbers;
-use crate::custody::known::OfProcess;
+use crate::custody::known::{Came, OfProcess};
 use crate::custody::sending::{Sending, Verdict};
 use crate::effect::Effects;
 use crate::envelope::{CopyException, Envelope, Lost};
@@ -277,9 +277,9 @@ impl Node {
         effects: &mut Effects,
     ) {
         let (id, holders) = (sending.partition, sending.holders.clone());
-        let attempt = sending.copy_attempt();
+        let came = Came::Sent(sending.copy_attempt());
         let items = sending.labels.iter().map(|label| (*label, sending.accepted)).collect();
-        let Stored { exceptions, twins } = self.store(now, (id, &holders, attempt), items, effects);
+        let Stored { exceptions, twins } = self.store(now, (id, &holders, came), items, effects);
         for (at, exception) in exceptions {
             sending.except(at, &exception);
         }

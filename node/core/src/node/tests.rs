@@ -9,6 +9,7 @@ mod hostile;
 mod joining;
 mod leaving;
 mod limits;
+mod making_up;
 mod many_queues;
 mod oldest;
 mod parts;

@@ -23,7 +23,7 @@ pub(crate) use lists::{ListId, Lists, Told};
 pub(crate) use oldest::{First, Oldest};
 pub(crate) use window::{Head, Reach, Window};
 
-use crate::custody::known::Known;
+use crate::custody::known::{Came, Known};
 use crate::envelope::LeaseTold;
 use crate::now::Mono;
 use crate::ranges::Ranges;
@@ -133,10 +133,12 @@ impl Partition {
     }
 
     /// Takes a new message in, under this list.
-    pub(crate) fn hold(&mut self, list: ListId, id: MessageId, attempt: Attempt) {
+    pub(crate) fn hold(&mut self, list: ListId, id: MessageId, came: Came) {
         self.known.hold(id.process, id.number);
-        if attempt == Attempt::Again {
-            self.known.repeat(id.process, id.number);
+        match came {
+            Came::Sent(Attempt::First) => {}
+            Came::Sent(Attempt::Again) => self.known.repeat(id.process, id.number),
+            Came::Given => self.known.give(id.process, id.number),
         }
         self.lists.hold(list, id.process, id.number);
     }
@@ -204,7 +206,8 @@ impl Partition {
     /// Whether this message may be handed out here. A copy that may never have been confirmed, or
     /// that lies at a stand-in, waits until another host is known to have it, and until an unfit
     /// one has been asked: else it could be one that was deleted everywhere else long ago (P4). One
-    /// that came again waits for the word of all, be it that one copy is enough.
+    /// that came again waits for the word of all, be it that one copy is enough; so does one that
+    /// one of several holders gave.
     pub(crate) fn may_hand_out(&self, head: &Head, rule: Rule) -> bool {
         let Label { stamp: Stamp { process, .. }, number, .. } = head.label;
         let repeated = self.known.is_repeated(process, number);
@@ -212,7 +215,8 @@ impl Partition {
         let doubtful = !self.home || repeated || head.accepted.time < rule.aged_before;
         let in_doubt = self.known.is_unsettled(process, number) || (rule.instead && unasked);
         let believed = !doubtful || rule.lone || !in_doubt;
-        self.serves(head.list) && believed && !(repeated && unasked)
+        let given = self.known.is_given(process, number);
+        self.serves(head.list) && believed && !(repeated && unasked) && !given
     }
 
     /// A delivery came back before its lease was over.
