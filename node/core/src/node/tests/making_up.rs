@@ -68,10 +68,7 @@ fn asked(effects: &[Effect], node: NodeId) -> Option<u64> {
 
 fn delivers(effects: &[Effect]) -> bool {
     let delivers = |effect: &Effect| {
-        let response = match effect {
-            Effect::Answer { response, .. } => response,
-            _ => return false,
-        };
+        let Effect::Answer { response, .. } = effect else { return false };
         matches!(response, Response::Deliveries { .. })
     };
     effects.iter().any(delivers)
