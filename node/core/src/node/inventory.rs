@@ -27,7 +27,7 @@ use crate::table::Stage;
 
 /// Of which messages that both have the other is told the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Listed {
+pub(super) enum Listed {
     /// Of those that are settled by it.
     Settled,
     /// Of all.
@@ -161,7 +161,7 @@ impl Node {
 
     /// Takes in what another holder knows: what both hold is at two hosts; what it knows to be
     /// gone is gone.
-    fn learn(
+    pub(super) fn learn(
         &mut self,
         now: Now,
         peer: NodeId,

@@ -13,6 +13,7 @@ use gaggle_wire::{NodeId, Receipt};
 
 use super::Node;
 use super::asking::{Question, Words};
+use super::inventory::Listed;
 use super::loading::Load;
 use crate::custody::burial::Numbers;
 use crate::effect::Effects;
@@ -113,7 +114,8 @@ impl Node {
         }
     }
 
-    /// Another holder has lost its copies of these: it is told what is here, and given it.
+    /// Another holder has lost its copies of these: it is told what is here, and given it. As it had
+    /// them, they are at two hosts: else old ones would be doubtful here, and not be given.
     pub(super) fn fetched(
         &mut self,
         now: Now,
@@ -122,6 +124,10 @@ impl Node {
         effects: &mut Effects,
     ) {
         let told = self.asked(peer, call, (id, messages, Lost::Lacks), effects);
+        let had = told.iter().map(|(process, had)| (*process, had.clone(), Ranges::default()));
+        let processes = had.collect();
+        let had = PartitionInventory { processes, ..PartitionInventory::nothing(id) };
+        self.learn(now, peer, (&had, Listed::Settled), effects);
         self.give_lacking(peer, id, &PartitionInventory::nothing(id), &told);
         self.make_up(now, peer, effects);
     }

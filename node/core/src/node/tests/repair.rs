@@ -1,10 +1,11 @@
-//! Copies that rot or vanish at a node that has nobody to ask.
+//! Copies that rot or vanish, mostly at a node that has nobody to ask.
 
 use std::time::Duration;
 
 use super::*;
-use crate::envelope::{LeaseTold, delivery_message};
-use crate::event::Missed;
+use crate::envelope::{CopyItem, LeaseTold, delivery_message};
+use crate::event::{LinkId, Missed};
+use crate::table::Entry;
 
 fn counted(bench: &Bench, counter: &str) -> u64 {
     bench.node.run.counters.get(counter).copied().unwrap_or_default()
@@ -172,4 +173,38 @@ fn a_copy_that_is_here_again_keeps_its_own_count_beside_the_lease_of_another_cus
     assert_eq!(bench.receive(1, 0), None, "P3: the lease runs");
     bench.pass(6000);
     assert_eq!(bench.receive(1, 0).unwrap()[0].receipt.delivery, 4, "P3");
+}
+
+/// Who fetches has lost its copy, and so counts for one more host: an old copy that nobody was known
+/// to share was not given, and what was asked of the other later said that it has it.
+#[test]
+fn an_old_copy_is_given_to_who_has_lost_its_own_though_nobody_has_said_that_both_have_it() {
+    let mut bench = Bench::open(BTreeMap::new(), 200_000);
+    bench.handle(Event::Started);
+    let (peer, link) = (NodeId(2), LinkId(1));
+    let hello = PeerHello { node: peer, store: 9, ..bench.node.hello() };
+    bench.handle(Event::LinkUp { link, hello: Box::new(hello) });
+    let settings = Settings { replicas: 2, confirms: 2, at_least: 2, ..Settings::standalone() };
+    let queue = QueueId(bench.label(1).stamp);
+    let entry = Entry::new(queue, QueueName::parse("orders").unwrap(), settings);
+    let envelope = Envelope::Table { call: 0, entries: vec![entry], removals: Vec::new() };
+    bench.handle(Event::Envelope { link, envelope });
+    let (holders, label) = (vec![ME, peer], bench.label(1));
+    let envelope = copy_of((queue, 0), holders.clone(), vec![label]);
+    bench.handle(Event::Envelope { link, envelope });
+    let messages = vec![(PRODUCER, Ranges::of(1, 1))];
+    let envelope = Envelope::Fetch { call: 7, queue, partition: 0, messages: messages.clone() };
+    let effects = bench.handle(Event::Envelope { link, envelope });
+    let said = effects.into_iter().filter_map(|effect| match effect {
+        Effect::Send { envelope, .. } => Some(envelope),
+        _ => None,
+    });
+    let said: Vec<Envelope> = said.collect();
+    let [Envelope::Inventory { call: 7, .. }, listed, made_up] = &said[..] else {
+        panic!("{said:?}")
+    };
+    let list = Envelope::Listed { queue, partition: 0, holders: holders.clone(), messages };
+    assert_eq!(*listed, list);
+    let items = vec![CopyItem { label, accepted: label.stamp, holders, lease: None }];
+    assert_eq!(*made_up, Envelope::MakeUp { batch: 0, queue, partition: 0, items });
 }
