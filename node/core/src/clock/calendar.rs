@@ -5,7 +5,9 @@
 //! beside the steady clock is not followed until the others agree with it. And a node whose wall
 //! clock differs by more than the drift bound from more than half of those it can measure, itself
 //! counted as agreeing, is *clock-sick*: it goes by the others' time until its own is right again.
-//! On a tie, and alone, everybody goes by its own wall clock.
+//! On a tie, and alone, everybody goes by its own wall clock. A wall clock is right as well that
+//! agrees with as many wall clocks, whatever those nodes believe: all machines may have been
+//! suspended at once, and then each would go by the old time because the others do.
 //!
 //! Invariant: what is believed moves with the steady clock between two judgements, unless nobody
 //! can be measured. What this file does not do: it makes no stamps, and does not say what follows
@@ -101,8 +103,9 @@ impl Calendar {
         self.others.retain(|_, readings| now.since(readings.last) <= WINDOW);
         let mut others: Vec<i128> = self.others.values().map(Readings::best).collect();
         others.sort_unstable();
+        let walls: Vec<i128> = self.others.values().map(Readings::wall).collect();
         let own = behind(self.last);
-        self.sick = self.differs(own, &others);
+        self.sick = self.differs(own, &others) && self.differs(own, &walls);
         let before = self.correction;
         if !self.sick {
             self.correction = 0;
@@ -123,6 +126,11 @@ impl Calendar {
 impl Readings {
     fn best(&self) -> i128 {
         self.before.map_or(self.best, |before| before.max(self.best))
+    }
+
+    /// What its wall clock says, minus the own steady clock.
+    fn wall(&self) -> i128 {
+        self.best() - i128::from(self.correction)
     }
 }
 
@@ -197,6 +205,31 @@ mod tests {
         assert_eq!((bench.off(8, 0), bench.0.is_sick()), (0, false));
     }
 
+    /// All machines were suspended, and their steady clocks stood still: each went by the time from
+    /// before, since the others did, and refused every producer that was right.
+    #[test]
+    fn a_step_that_all_take_at_once_is_followed() {
+        let mut nodes: Vec<Bench> = (0..3).map(|_| Bench::new(0)).collect();
+        let mut off = 0;
+        for second in 0..6 {
+            off = if second < 3 { 0 } else { HOUR };
+            let now = at(second, off);
+            let tells =
+                |Bench(calendar): &mut Bench| (calendar.read(now).wall.0, calendar.correction());
+            let told: Vec<(u64, i64)> = nodes.iter_mut().map(tells).collect();
+            for (node, Bench(calendar)) in nodes.iter_mut().enumerate() {
+                let others = (0..).zip(&told).filter(|(other, _)| *other != node);
+                for (other, told) in others {
+                    calendar.told(NodeId(other as u64), *told);
+                }
+                calendar.judge();
+            }
+        }
+        for bench in &nodes {
+            assert_eq!((bench.off(6, off), bench.0.is_sick()), (HOUR, false), "P14");
+        }
+    }
+
     #[test]
     fn a_step_to_what_the_others_say_is_followed() {
         let mut bench = Bench::new(HOUR);
@@ -246,8 +279,8 @@ mod tests {
             }
             bench.0.judge();
         };
-        // One is wrong, the other has been set right and does not know it yet.
-        told(&mut bench, 0, [(HOUR, 0), (2 * HOUR, 2 * HOUR)]);
+        // Both are wrong, and one believes what is worse.
+        told(&mut bench, 0, [(HOUR, 0), (2 * HOUR, HOUR)]);
         assert_eq!(bench.off(0, 0), HOUR);
         told(&mut bench, 1, [(0, -HOUR), (0, 0)]);
         assert_eq!((bench.off(1, 0), bench.0.is_sick()), (0, false), "P14");
