@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 use gaggle_core::Node;
 use gaggle_core::effect::Effect;
 use gaggle_core::event::ScanEnd;
-use gaggle_core::ledger::{Key, MessageKey, Row, Write};
+use gaggle_core::ledger::key::meta;
+use gaggle_core::ledger::{Key, MessageKey, Row, Write, record};
 use gaggle_wire::{MessageId, QueueId};
 
 use crate::medium::{self, Medium, Rows};
@@ -248,6 +249,13 @@ impl Disk {
     /// Whether a message is durable here, be it damaged.
     pub(crate) fn keeps(&self, key: MessageKey) -> bool {
         self.keeps_row(&key.encode())
+    }
+
+    /// Its name, if it has one: the last that it was given.
+    pub(crate) fn store(&self) -> Option<u128> {
+        let row = |name| self.durable.get(&Key::Meta(name).encode());
+        let row = row(meta::RENAMED).or_else(|| row(meta::STORE))?;
+        record::decode(row).ok()
     }
 
     /// Whether there is a durable row.

@@ -53,6 +53,8 @@ pub struct Witness {
     pub holders: BTreeSet<usize>,
     /// On which of those it is damaged.
     pub damaged: BTreeSet<usize>,
+    /// Who was removed from the cluster with the disk that it has.
+    pub struck: BTreeSet<usize>,
     /// Who knows that its copy is damaged or missing.
     pub losers: BTreeSet<usize>,
     /// Who is up and knows that it is gone, be its tombstone on disk or about to be.

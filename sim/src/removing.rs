@@ -14,6 +14,7 @@ use gaggle_wire::{Loss, Request};
 use crate::goals::Goal;
 use crate::judge::Subject;
 use crate::options::{node_id, place};
+use crate::process::Process;
 use crate::witness::look;
 use crate::world::World;
 
@@ -26,6 +27,14 @@ pub(crate) struct Struck {
     loss: bool,
     /// With which disks it was removed.
     stores: BTreeSet<u128>,
+}
+
+impl Process {
+    /// Whether its node was removed from the cluster with the disk that it has.
+    pub(crate) fn is_struck(&self) -> bool {
+        let stores = &self.struck.stores;
+        !stores.is_empty() && self.disk.store().is_some_and(|store| stores.contains(&store))
+    }
 }
 
 impl World {

@@ -36,6 +36,9 @@ pub(crate) fn look(
         if process.disk.buries(queue, partition, id) {
             witness.buried.insert(at);
         }
+        if process.is_struck() {
+            witness.struck.insert(at);
+        }
         let node = process.node.as_ref();
         if process.stop != Stop::No {
             witness.leaving.insert(at);

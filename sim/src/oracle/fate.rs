@@ -111,8 +111,11 @@ impl Fate {
         self.had_by.extend(witness.holders.contains(&at).then_some(at));
         if self.confirmed.is_some() {
             self.kept_at.extend(witness.holders.difference(&witness.damaged));
-            // What lies on a disk that was put back is no evidence, and goes if nobody else has it.
-            self.kept_at.retain(|kept| *kept != at && !self.put_back.contains(kept));
+            // What lies on a disk that was put back is no evidence, and goes if nobody else has it;
+            // who was removed is to be needed by nobody from then on, be its process still up.
+            let counts =
+                |kept: &usize| !self.put_back.contains(kept) && !witness.struck.contains(kept);
+            self.kept_at.retain(|kept| *kept != at && counts(kept));
             self.excused |= self.kept_at.is_empty();
         }
     }

@@ -202,6 +202,14 @@ impl History {
         self
     }
 
+    /// A node is removed from the cluster. Its process has not heard of it yet.
+    pub(super) fn strikes(&mut self, at: usize) -> &mut Self {
+        self.witness.struck.insert(at);
+        let witness = self.witness.clone();
+        self.judge.removed(self.now, (at, false), &|_| witness.clone());
+        self
+    }
+
     /// A disk is put back to a state in which it has all messages, or none.
     pub(super) fn puts_back(&mut self, at: usize, has_all: bool) -> &mut Self {
         let witness = self.witness.clone();

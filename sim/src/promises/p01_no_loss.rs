@@ -3,9 +3,9 @@
 //!
 //! The confirm is held against the disks: it may not name more copies than there are, nor fewer
 //! than the queue asks for. What every host that had it has lost with its disk is excused, see
-//! [`crate::oracle::Fate`]. At the end of a run what no node that is up has on its disk any more,
-//! and nobody deleted, is lost. What this file does not do: what lies on a disk and does not come
-//! is stranded, which is P10.
+//! [`crate::oracle::Fate`]; a node that was removed has lost its disk from then on. At the end of a
+//! run what no node that is up has on its disk any more, and nobody deleted, is lost. What this file
+//! does not do: what lies on a disk and does not come is stranded, which is P10.
 
 use gaggle_wire::NodeId;
 
@@ -134,6 +134,24 @@ mod tests {
         for (lost, broken) in [(vec![0], true), (vec![0, 2], false)] {
             let mut history = History::fair();
             history.on_disks([0, 2]).sends(A, 1).confirms(A, 1, 2);
+            for at in lost {
+                history.loses_disk(at);
+            }
+            history.on_disks([]).ends();
+            if broken { history.breaks(1) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
+    fn what_a_removed_node_has_does_not_count_once_the_others_have_lost_theirs() {
+        for (struck, lost, broken) in
+            [(false, vec![0], true), (true, vec![], true), (true, vec![0], false)]
+        {
+            let mut history = History::fair();
+            history.on_disks([0, 2]).sends(A, 1).confirms(A, 1, 2);
+            if struck {
+                history.strikes(2);
+            }
             for at in lost {
                 history.loses_disk(at);
             }
