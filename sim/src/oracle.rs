@@ -87,7 +87,7 @@ impl Oracle {
                 for label in labels {
                     let name = (*queue, *partition, label.stamp.process, label.number);
                     let fate = self.fates.entry(name).or_insert_with(|| Fate::new(*label));
-                    fate.sends += 1;
+                    (fate.sends, fate.unheard) = (fate.sends + 1, fate.unheard + 1);
                     fate.excused |= excused;
                     let key =
                         MessageKey { queue: *queue, partition: *partition, stamp: label.stamp };
@@ -192,6 +192,11 @@ impl Oracle {
             (What::Send { queue, partition, labels, heard }, response) => {
                 let name = |label: &Label| (queue, partition, label.stamp.process, label.number);
                 let names: Vec<FullName> = labels.iter().map(name).collect();
+                for name in &names {
+                    if let Some(fate) = self.fates.get_mut(name) {
+                        fate.unheard -= 1;
+                    }
+                }
                 sent((at, node_id(place.node)), &names, &heard, response)
             }
             (What::Delete(receipts), Response::Deleted(results)) => receipts
@@ -382,7 +387,10 @@ impl Oracle {
             self.sweep(*id);
         }
         for (_, fate) in self.fates.iter_mut().filter(|(name, _)| ids.contains(&name.0)) {
-            if fate.confirmed.is_some_and(|(at, _)| at + CLOCKS < asked_at) {
+            // A purge takes what was accepted before it; what is sent twice may be accepted twice,
+            // for nobody knows any more what a purge has taken.
+            let over = delete || fate.unheard == 0;
+            if over && fate.confirmed.is_some_and(|(at, _)| at + CLOCKS < asked_at) {
                 fate.taken.get_or_insert(now);
             }
         }

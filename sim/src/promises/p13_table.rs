@@ -4,7 +4,9 @@
 //! A row of a confirmed message may go from a disk when somebody asked for its delete, a rule of
 //! its queue takes it, its node has its tombstone, or the copy is damaged: never because something
 //! is missing elsewhere. What was purged or deleted with its queue does not come again
-//! once it is fair. What this file does not do: it does not know what the entries say.
+//! once it is fair; but a purge takes only what was accepted before it, and a send that was not
+//! answered by then may be accepted after it, of a message that another send has stored before.
+//! What this file does not do: it does not know what the entries say.
 
 use crate::judge::{Scene, Subject};
 use crate::options::node_id;
@@ -84,6 +86,19 @@ mod tests {
             let mut history = History::fair();
             history.sends(A, 1).confirms(A, 1, 2).after_ms(1500).purges().after_ms(ms);
             history.delivers(B, 1);
+            if broken { history.breaks(13) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
+    fn what_was_sent_twice_may_come_after_a_purge_if_one_send_was_not_answered_before_it() {
+        for (answered, broken) in [(true, true), (false, false)] {
+            let mut history = History::fair();
+            history.sends(A, 1).sends(B, 1).confirms(A, 1, 2);
+            if answered {
+                history.confirms(B, 1, 2);
+            }
+            history.after_ms(1500).purges().after_ms(3000).delivers(B, 1);
             if broken { history.breaks(13) } else { history.breaks_nothing() }
         }
     }
