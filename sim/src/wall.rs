@@ -5,7 +5,7 @@
 
 use gaggle_core::now::Wall;
 
-use crate::process::{EPOCH, Process};
+use crate::process::EPOCH;
 use crate::world::World;
 
 /// See the top of this file.
@@ -79,12 +79,20 @@ impl World {
     }
 
     /// Whether a node may rightly believe another time than its own wall clock says: that one is
-    /// wrong, or those of most are.
+    /// wrong, or those of most are, or of most that it can measure, itself among them. Among these a
+    /// single one that is wrong never is.
     pub(crate) fn may_be_misled(&self, at: usize) -> bool {
-        let wrong = |process: &&Process| self.now < process.wall.wrong_until;
+        let is_wrong = |at: usize| self.now < self.processes[at].wall.wrong_until;
+        let wrong: Vec<usize> = (0..self.processes.len()).filter(|node| is_wrong(*node)).collect();
         let up = self.processes.iter().filter(|process| process.node.is_some()).count();
-        let most = 2 * self.processes.iter().filter(wrong).count() > up;
-        most || wrong(&&self.processes[at])
+        if is_wrong(at) || 2 * wrong.len() > up || wrong.len() < 2 {
+            return is_wrong(at) || 2 * wrong.len() > up;
+        }
+        let heard = |since: u64, of: usize| is_wrong(of) || since + JUDGES <= self.now;
+        let met = |of: usize| self.network.met_since(at, of).is_some_and(|since| heard(since, of));
+        let measures = |node: &usize| *node == at || met(*node);
+        let measured = (0..self.processes.len()).filter(measures).count();
+        2 * wrong.iter().filter(|node| measures(node)).count() > measured
     }
 
     /// The wall clock of a node goes again, and is as it was.
@@ -100,14 +108,37 @@ impl World {
 }
 
 const MILLION: i64 = 1_000_000;
+/// How long it takes until a node that begins to measure another one has judged its clock by it.
+const JUDGES: u64 = 2_500_000_000;
 /// For how long a node may go by what it was told of a clock, and then has judged anew.
 const SHOWS: u64 = 15_000_000_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Detail;
+    use crate::options::Options;
 
     const HOUR: u64 = 3_600_000_000_000;
+
+    #[test]
+    fn two_wrong_clocks_of_four_mislead_who_is_in_session_with_no_other_and_one_misleads_nobody() {
+        let mut world = World::new(Options::calm(4, 74), Detail::Off);
+        world.form(4);
+        let misled = |world: &World| [0, 1, 2, 3].map(|at| world.may_be_misled(at));
+        world.step_clock(1, HOUR.cast_signed());
+        world.cut(0, 2);
+        world.run(30_000_000_000);
+        assert_eq!(misled(&world), [false, true, false, false]);
+        world.step_clock(3, -HOUR.cast_signed());
+        assert_eq!(misled(&world), [true; 4]);
+        world.heal_all();
+        let met = |world: &World| world.network.is_met(0, 2);
+        assert!(world.run_until(30_000_000_000, met));
+        assert_eq!(misled(&world), [true; 4], "they have not judged anew");
+        world.run(30_000_000_000);
+        assert_eq!(misled(&world), [false, true, false, true]);
+    }
 
     #[test]
     fn a_clock_that_is_fast_gains_and_one_that_is_stuck_says_the_same() {

@@ -4,8 +4,9 @@
 //! After every event a node's hybrid time is held against the highest that its own wall clock, or
 //! the one in the middle of all, has said since it was started. A send whose stamp most wall
 //! clocks have passed is not refused for being ahead, whatever that of the node says, once it had
-//! time to hear the others. What this file does not do: strict queues, which such a node refuses,
-//! are not built yet.
+//! time to hear the others. A node is not judged while its own clock is wrong, or those of most,
+//! be it of most that it can measure (`wall.rs`). What this file does not do: strict queues, which
+//! such a node refuses, are not built yet.
 
 use gaggle_wire::Refusal;
 
