@@ -407,6 +407,11 @@ pub enum Envelope {
         /// How far the sender was told.
         after: Place,
     },
+    /// Members that the sender has seen and that are down: gossip tells of those who are there.
+    Away {
+        /// Who, and where each of them was last.
+        members: Vec<(NodeId, std::net::SocketAddr)>,
+    },
 }
 
 /// Whether a node wants messages of a queue.

@@ -7,6 +7,7 @@
 //! Invariant: between two events the rooms agree with each other; [`Node::check`] says how.
 
 mod asking;
+mod away;
 mod change;
 mod clocks;
 mod commits;

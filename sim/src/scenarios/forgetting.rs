@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use gaggle_wire::{Refusal, Request, Response};
 
-use super::support::{SECOND, create, formed_of, labels, name, one_partition, received, sent};
+use super::support::{
+    SECOND, create, formed_of, formed_with_room, labels, name, one_partition, received, sent,
+};
 use crate::World;
 use crate::options::Options;
 
@@ -81,7 +83,37 @@ fn a_restart_forgets_none_of_it() {
     assert_eq!(remembered(&world), [0, 0, 0], "P12");
 }
 
+/// It does not know a member that came and went while it was down, and asked all that it knew.
+fn a_node_that_was_down_remembers_it_for_a_member_that_came_and_went_meanwhile() {
+    let mut options = Options::calm(3, 304);
+    options.resend_window = Duration::from_secs(5);
+    let mut world = formed_with_room(options, 2);
+    create(&mut world, one_partition());
+    world.crash(0);
+    world.run(4 * SECOND);
+    world.start(2);
+    assert!(world.run_until(10 * SECOND, |world| world.queues_stored(2) == 1));
+    world.run(SECOND);
+    world.crash(2);
+    world.run(4 * SECOND);
+    world.start(0);
+    world.run(5 * SECOND);
+    deleted(&mut world, 0);
+    world.run(30 * SECOND);
+    assert_eq!(remembered(&world), [1, 1, 1]);
+    world.crash(1);
+    world.run(4 * SECOND);
+    world.start(2);
+    world.run(15 * SECOND);
+    for at in [0, 2] {
+        let answer = world.call(at, Request::DescribeQueue { name: name() });
+        let refused = matches!(answer, Response::Refused(Refusal::QueueNotFound { .. }));
+        assert!(refused, "P13: at {at}: {answer:?}");
+    }
+}
+
 scenarios! {
+    a_node_that_was_down_remembers_it_for_a_member_that_came_and_went_meanwhile,
     a_deleted_queue_is_forgotten_when_all_have_had_the_time_to_hear_of_it,
     with_a_member_away_it_is_remembered_and_who_returns_does_not_bring_it_back,
     a_restart_forgets_none_of_it,

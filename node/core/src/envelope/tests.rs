@@ -173,6 +173,7 @@ fn about_deliveries() -> Vec<Envelope> {
         Envelope::AskDeleted { call: 1, queues: vec![QUEUE] },
         Envelope::Alive { call: 1, queues: vec![QUEUE] },
         Envelope::More { after: place() },
+        Envelope::Away { members: vec![(NodeId(3), "127.0.0.1:7400".parse().unwrap())] },
     ]
 }
 

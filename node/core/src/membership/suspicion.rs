@@ -3,15 +3,16 @@
 //! Part of [`Membership`]; kept apart because these are the rules that foca does not have.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use foca::State;
 use gaggle_wire::NodeId;
 
-use super::identity::Identity;
+use super::identity::{Generation, Identity};
 use super::packet::{Packet, PacketRefused};
 use super::timers::{Entry, Task};
 use super::told::Told;
-use super::{Membership, Output, Standing};
+use super::{MemberState, Membership, Output, Standing};
 use crate::now::Mono;
 
 impl Membership {
@@ -35,6 +36,20 @@ impl Membership {
     /// A node was removed from the cluster: it stays in the view only while it is there.
     pub(crate) fn remove(&mut self, node: NodeId, out: &mut Vec<Output>) {
         self.removed.insert(node);
+        self.settle(out);
+    }
+
+    /// Others have seen these nodes, and say that they are down. Who is not known here is from now
+    /// on, and stays down until it is heard.
+    pub(crate) fn hear_of(&mut self, members: &[(NodeId, SocketAddr)], out: &mut Vec<Output>) {
+        let me = self.me();
+        for (node, address) in members {
+            let said = Identity { node: *node, address: *address, ..me };
+            let known = self.view.member(*node).is_some() || self.removed.contains(node);
+            if said.is_plausible() && !known && self.view.len() < self.config.members_max {
+                self.view.place(*node, Generation::UNKNOWN, *address, MemberState::Down);
+            }
+        }
         self.settle(out);
     }
 

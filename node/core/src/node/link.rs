@@ -1,7 +1,8 @@
 //! Sessions as they start, run and end; the view as it changes.
 //!
 //! At the start of a session each side says what is open for the other, in this order: table,
-//! tombstones, mark, what it holds. How custody is passed then is in `passing.rs`.
+//! members that are away, tombstones, mark, what it holds. How custody is passed then is in
+//! `passing.rs`.
 
 use std::time::Duration;
 
@@ -80,6 +81,7 @@ impl Node {
         for TableNews { entries, removals } in self.all_news() {
             self.say(peer, Envelope::Table { call: 0, entries, removals }, effects);
         }
+        self.tell_members_away(peer, effects);
         self.push_tombstones(now, peer, Duration::ZERO, effects);
         self.say(peer, Envelope::Mark, effects);
         self.tell_inventory(peer, Span::all().after, effects);

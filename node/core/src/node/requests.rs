@@ -194,6 +194,7 @@ impl Node {
             | Envelope::TableHeld { .. }
             | Envelope::AskQueue { .. }
             | Envelope::KnownQueue { .. } => self.table_envelope(now, peer, envelope, effects),
+            Envelope::Away { members } => self.hear_of_members(now, members, effects),
             Envelope::Mark => self.marked(now, peer, effects),
             Envelope::AskMark => self.mark_asked(now, peer, effects),
             Envelope::Yield => self.yielded_by(now, peer, effects),

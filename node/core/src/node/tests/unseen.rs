@@ -1,5 +1,5 @@
-//! Tombstones for a holder that this node has never seen: it came and went while this node was
-//! down, and nobody tells of members that are down. Its copies come back with it (P4).
+//! A member that this node has never seen: it came and went while this node was down. It is told
+//! of, and where that comes too late, its copies come back with it and must not count as new (P4).
 
 use super::*;
 use crate::event::LinkId;
@@ -124,5 +124,37 @@ fn a_delete_goes_to_whom_a_receipt_names_if_it_is_in_session_or_listed_here() {
             expected.insert(UNSEEN);
         }
         assert_eq!(bench.named_by_a_delete(queue), expected);
+    }
+}
+
+fn away(node: NodeId) -> Envelope {
+    Envelope::Away { members: vec![(node, "127.0.0.1:7403".parse().unwrap())] }
+}
+
+#[test]
+fn a_member_that_another_node_says_is_away_is_remembered_and_told_of_in_turn() {
+    let mut bench = Bench::new();
+    bench.met(PEER);
+    let hearsay = Event::Envelope { link: LinkId(PEER.0), envelope: away(UNSEEN) };
+    let address: std::net::SocketAddr = "127.0.0.1:7403".parse().unwrap();
+    let row = Write::Put { key: Key::Member(UNSEEN).encode(), value: record::encode(&address) };
+    let expected = [Effect::Write(row), Effect::Links(Vec::new())];
+    assert_eq!(bench.handle(hearsay.clone()), expected);
+    assert_eq!(bench.handle(hearsay), [], "that is no news");
+    assert!(bench.met(NodeId(4)).contains(&away(UNSEEN)));
+    assert!(!bench.met(UNSEEN).iter().any(|said| matches!(said, Envelope::Away { .. })));
+}
+
+#[test]
+fn who_is_in_session_or_was_removed_or_is_this_node_is_not_held_to_be_away() {
+    let mut bench = Bench::new();
+    bench.met(PEER);
+    bench.met(NodeId(4));
+    let changed = bench.label(1).stamp;
+    let removal = Removal { node: UNSEEN, store: 3, stage: Stage::Removed, changed };
+    bench.tells(Envelope::Table { call: 0, entries: Vec::new(), removals: vec![removal] });
+    for node in [ME, PEER, NodeId(4), UNSEEN] {
+        let hearsay = Event::Envelope { link: LinkId(PEER.0), envelope: away(node) };
+        assert_eq!(bench.handle(hearsay), [], "{node}");
     }
 }
