@@ -62,7 +62,10 @@ impl World {
     /// A message of a client of its own, whose clock is ahead.
     fn message_ahead(&mut self, ms: u64) -> Option<(FullName, Label)> {
         let queue = self.judge.oracle.latest(&queue_name())?;
-        let process = ProcessId(GUESTS + self.steps());
+        // Two may come at one step, and are two clients all the same.
+        let is_free =
+            |process: &ProcessId| self.judge.oracle.fate(&(queue, 0, *process, 1)).is_none();
+        let process = (GUESTS + self.steps()..).map(ProcessId).find(is_free)?;
         let time = EPOCH + self.now + ms * 1_000_000;
         let stamp = Stamp { time, count: 0, process };
         let (label, _) = Message::new("ahead").pack(1, stamp, 0).expect("it is small");
