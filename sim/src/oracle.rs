@@ -56,6 +56,8 @@ pub struct Oracle {
     /// Every stamp at which a send was accepted, and the highest of each process.
     accepted: BTreeSet<Stamp>,
     highest: BTreeMap<ProcessId, Stamp>,
+    /// When a node had counted enough hosts of what it accepted at a stamp.
+    counted: BTreeMap<Stamp, u64>,
     /// Since when nothing comes through between a client and a node.
     cuts: BTreeMap<(usize, usize), u64>,
     /// When a disk was lost last.
@@ -197,7 +199,8 @@ impl Oracle {
                         fate.unheard -= 1;
                     }
                 }
-                sent((at, node_id(place.node)), &names, &heard, response)
+                let counted = self.counted_at(answer);
+                sent((at, counted, node_id(place.node)), &names, &heard, response)
             }
             (What::Delete(receipts), Response::Deleted(results)) => receipts
                 .iter()
@@ -298,6 +301,16 @@ impl Oracle {
             Fact::Delivered(delivered) => self.came(delivered),
             _ => {}
         }
+    }
+
+    /// A node has counted enough hosts of what it accepted.
+    pub(crate) fn counts(&mut self, now: u64, accepted: Stamp) {
+        self.counted.insert(accepted, now);
+    }
+
+    fn counted_at(&self, answer: &Answer<'_>) -> u64 {
+        let Response::Sent(sent) = answer.response else { return answer.at };
+        self.counted.get(&sent.accepted).map_or(answer.at, |counted| answer.at.min(*counted))
     }
 
     fn delivery(&mut self, answer: &Answer<'_>, label: &DeliveryLabel) -> Fact {

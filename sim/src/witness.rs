@@ -150,6 +150,13 @@ impl World {
         }
     }
 
+    /// A node answers a client: of what it has counted enough hosts.
+    pub(crate) fn watch_counts(&mut self, effect: &Effect) {
+        if let Effect::Answer { response: Response::Sent(sent), .. } = effect {
+            self.judge.oracle.counts(self.now, sent.accepted);
+        }
+    }
+
     /// A node writes: which messages it removes.
     pub(crate) fn watch_removals(&mut self, at: usize, write: &Write) {
         let removed = match write {

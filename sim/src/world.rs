@@ -331,6 +331,7 @@ impl World {
                 self.watch_copies(at, &effect);
                 self.watch_load(at, &effect);
                 self.watch_hand_outs(at, &effect);
+                self.watch_counts(&effect);
                 self.expect_contents(at, &effect);
                 if let Some(word) = self.processes[at].disk.say(effect, self.now) {
                     self.speak(at, word);

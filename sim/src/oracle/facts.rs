@@ -32,6 +32,8 @@ pub enum Fact {
         by: NodeId,
         /// When it was asked for.
         asked_at: u64,
+        /// When that many had been counted: what says so waits for the commit of who did.
+        counted_at: u64,
     },
     /// A message that was sent is gone already.
     Gone {
@@ -137,7 +139,7 @@ pub struct Delivered {
 
 /// What the answer to a send tells.
 pub(super) fn sent(
-    (asked_at, by): (u64, NodeId),
+    (asked_at, counted_at, by): (u64, u64, NodeId),
     names: &[FullName],
     heard: &BTreeMap<ProcessId, Stamp>,
     response: &Response,
@@ -151,7 +153,10 @@ pub(super) fn sent(
             for (at, name) in names.iter().enumerate() {
                 let exception = exceptions.iter().find(|(of, _)| *of as usize == at);
                 facts.push(match exception {
-                    None => Fact::Confirmed { name: *name, copies: *copies, by, asked_at },
+                    None => {
+                        let (name, copies) = (*name, *copies);
+                        Fact::Confirmed { name, copies, by, asked_at, counted_at }
+                    }
                     Some((_, SendException::Gone)) => Fact::Gone { name: *name },
                     Some((_, SendException::Refused(refusal))) => unsent(name, refusal),
                 });

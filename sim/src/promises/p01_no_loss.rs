@@ -14,7 +14,9 @@ use crate::oracle::{Fact, FullName, show};
 
 pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
     match fact {
-        Fact::Confirmed { name, copies, by, .. } => confirmed(scene, name, *copies, *by),
+        Fact::Confirmed { name, copies, by, counted_at, .. } => {
+            confirmed(scene, name, *copies, (*by, *counted_at))
+        }
         Fact::Gone { name } => {
             let fate = scene.oracle.fate(name)?;
             let explained = fate.delete_asked || fate.excused;
@@ -31,7 +33,12 @@ pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
     }
 }
 
-fn confirmed(scene: &Scene<'_>, name: &FullName, copies: u8, by: NodeId) -> Option<String> {
+fn confirmed(
+    scene: &Scene<'_>,
+    name: &FullName,
+    copies: u8,
+    (by, counted_at): (NodeId, u64),
+) -> Option<String> {
     let fate = scene.oracle.fate(name)?;
     if let Some(queue) = scene.oracle.queue(name.0)
         && copies < queue.settings.at_least
@@ -46,10 +53,11 @@ fn confirmed(scene: &Scene<'_>, name: &FullName, copies: u8, by: NodeId) -> Opti
     let subject = Subject { name: *name, stamp: fate.label.stamp, custodian: Some(by) };
     let witness = (scene.look)(&subject);
     let there = witness.holders.len();
-    // Of a disk that is lost after its host has answered, the coordinator hears when they meet.
+    // Of a disk that is lost after its host has answered, the coordinator hears when they meet. By
+    // then it may have counted it: what says so waits for its own commit, which may be slow.
     let unheard = |at: &&usize| {
         let met = witness.sessions.get(*at);
-        met.is_none_or(|since| since + super::ON_ITS_WAY > scene.now)
+        met.is_none_or(|since| since + super::ON_ITS_WAY > counted_at)
     };
     let lost = fate.had_by.difference(&witness.holders).filter(unheard).count();
     let rots = scene.oracle.lost_disk_since(scene.now.saturating_sub(super::ON_ITS_WAY));
@@ -82,6 +90,28 @@ mod tests {
             history.after_ms(1000).confirms(A, 1, 2);
             if broken { history.breaks(1) } else { history.breaks_nothing() }
         }
+    }
+
+    #[test]
+    fn who_lost_its_disk_after_it_was_counted_counts_however_late_the_confirm_is_handed_over() {
+        for (counted, broken) in [(true, false), (false, true)] {
+            let mut history = History::fair();
+            history.on_disks([0, 2]).sends(A, 1);
+            if counted {
+                history.counts();
+            }
+            history.loses_disk(2).on_disks([0]).after_ms(500).meets([2]);
+            history.after_ms(1000).confirms(A, 1, 2);
+            if broken { history.breaks(1) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
+    fn who_lost_its_disk_and_was_met_before_it_was_counted_does_not_count() {
+        let mut history = History::fair();
+        history.on_disks([0, 2]).sends(A, 1).loses_disk(2).on_disks([0]).meets([2]);
+        history.after_ms(1000).counts().after_ms(1000).confirms(A, 1, 2);
+        history.breaks(1);
     }
 
     #[test]
