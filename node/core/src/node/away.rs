@@ -20,7 +20,7 @@ use crate::table::Stage;
 impl Node {
     /// Tells a node which members it cannot have heard of from themselves.
     pub(super) fn tell_members_away(&self, peer: NodeId, effects: &mut Effects) {
-        let away = self.members().filter(|(node, member)| *node != peer && !member.is_present());
+        let away = self.in_view().filter(|(node, member)| *node != peer && !member.is_present());
         let members: Vec<_> = away.map(|(node, member)| (node, member.peer_address)).collect();
         if !members.is_empty() {
             self.say(peer, Envelope::Away { members }, effects);
