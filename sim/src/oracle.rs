@@ -7,13 +7,14 @@
 //!
 //! What this file does not do: it judges nothing; see [`crate::promises`].
 
+mod accepted;
 mod facts;
 mod fate;
 mod put_back;
 mod streams;
 mod waits;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use gaggle_core::ledger::MessageKey;
 use gaggle_wire::{
@@ -24,6 +25,7 @@ use gaggle_wire::{
 use crate::judge::Look;
 use crate::options::node_id;
 
+use accepted::Accepted;
 pub(crate) use facts::Answer;
 pub use facts::{Delivered, Fact};
 use facts::{deleted, sent};
@@ -53,11 +55,7 @@ pub struct Oracle {
     deleted: BTreeMap<QueueId, u64>,
     /// The longest lease that anybody may have.
     longest: u64,
-    /// Every stamp at which a send was accepted, and the highest of each process.
-    accepted: BTreeSet<Stamp>,
-    highest: BTreeMap<ProcessId, Stamp>,
-    /// When a node had counted enough hosts of what it accepted at a stamp.
-    counted: BTreeMap<Stamp, u64>,
+    accepted: Accepted,
     /// Since when nothing comes through between a client and a node.
     cuts: BTreeMap<(usize, usize), u64>,
     /// When a disk was lost last.
@@ -96,7 +94,7 @@ impl Oracle {
                     self.rows.insert(key, name);
                 }
                 let (queue, partition, labels) = (*queue, *partition, labels.clone());
-                What::Send { queue, partition, labels, heard: self.highest.clone() }
+                What::Send { queue, partition, labels, heard: self.accepted.highest() }
             }
             Request::Delete { receipts } => {
                 self.each(receipts, |fate, _| fate.delete_asked = true);
@@ -199,7 +197,7 @@ impl Oracle {
                         fate.unheard -= 1;
                     }
                 }
-                let counted = self.counted_at(answer);
+                let counted = self.accepted.counted_at(answer);
                 sent((at, counted, node_id(place.node)), &names, &heard, response)
             }
             (What::Delete(receipts), Response::Deleted(results)) => receipts
@@ -276,11 +274,7 @@ impl Oracle {
     /// Takes down what was learned, once it is judged.
     pub(crate) fn learn(&mut self, now: u64, fact: &Fact, look: Look<'_>) {
         match fact {
-            Fact::Accepted { stamp, .. } => {
-                self.accepted.insert(*stamp);
-                let highest = self.highest.entry(stamp.process).or_insert(*stamp);
-                *highest = (*highest).max(*stamp);
-            }
+            Fact::Accepted { stamp, .. } => self.accepted.learn(*stamp),
             Fact::Confirmed { name, copies, .. } => {
                 if let Some(fate) = self.fates.get_mut(name) {
                     fate.confirmed.get_or_insert((now, *copies));
@@ -305,12 +299,7 @@ impl Oracle {
 
     /// A node has counted enough hosts of what it accepted.
     pub(crate) fn counts(&mut self, now: u64, accepted: Stamp) {
-        self.counted.insert(accepted, now);
-    }
-
-    fn counted_at(&self, answer: &Answer<'_>) -> u64 {
-        let Response::Sent(sent) = answer.response else { return answer.at };
-        self.counted.get(&sent.accepted).map_or(answer.at, |counted| answer.at.min(*counted))
+        self.accepted.counts(now, accepted);
     }
 
     fn delivery(&mut self, answer: &Answer<'_>, label: &DeliveryLabel) -> Fact {
@@ -450,7 +439,7 @@ impl Oracle {
     /// Whether a send was accepted at this stamp.
     #[must_use]
     pub fn was_accepted_at(&self, stamp: Stamp) -> bool {
-        self.accepted.contains(&stamp)
+        self.accepted.has(stamp)
     }
 
     /// The message that lies in this row.
