@@ -86,12 +86,21 @@ impl Node {
         self.delete_answer(call, effects);
     }
 
-    /// The holders that a receipt names, or nothing if it names only nodes of which this one has
-    /// not heard yet: then it has come just now, and its tombstone would find its way to nobody.
+    /// The holders that a receipt names. What only those should have who were removed since is at
+    /// another host, whose name nobody that is named knows any more: then all members are told. Who
+    /// was removed and is a member again has another disk.
+    ///
+    /// Nothing if it names only nodes of which this one has not heard yet: then it has come just
+    /// now, and its tombstone would find its way to nobody.
     fn holders_of(&self, receipt: &Receipt) -> Option<Vec<NodeId>> {
         let id = (receipt.queue, receipt.partition);
-        let named = receipt.holders.iter().filter(|node| self.may_hold(id, **node));
-        let mut holders: Vec<NodeId> = named.copied().collect();
+        let removals = self.table.removals();
+        let removed = |node: &NodeId| removals.removed_with(*node).next().is_some();
+        let mut holders: Vec<NodeId> = receipt.holders.clone();
+        if !holders.is_empty() && holders.iter().all(removed) {
+            holders.extend(self.members());
+        }
+        holders.retain(|node| self.may_hold(id, *node));
         if holders.is_empty() && receipt.holders.iter().any(|n| self.stage(*n) != Stage::Removed) {
             return None;
         }

@@ -1,4 +1,5 @@
-//! A node that is to leave the cluster: what still depends on it.
+//! A node that is to leave the cluster: what still depends on it, and who is told what is deleted
+//! that it had.
 
 use super::resending::{OTHERS, meets_others};
 use super::*;
@@ -68,4 +69,31 @@ fn what_is_on_its_way_to_its_first_other_holder_depends_on_who_leaves_until_it_i
     let envelope = Envelope::Held { batch: *batch, exceptions: Vec::new(), commits: 1 };
     bench.handle(Event::Envelope { link: *to, envelope });
     assert_eq!(bench.depending(), Some(0));
+}
+
+/// Before it was removed it has given what only it had to another host.
+#[test]
+fn a_delete_is_told_to_all_members_if_its_receipt_names_only_who_was_removed() {
+    let [removed, other] = OTHERS;
+    let now = BTreeSet::from([ME, other]);
+    let again = BTreeSet::from([ME, removed, other]);
+    for (store, told) in [(u128::from(removed.0), now), (99, again)] {
+        let (mut bench, _) = lone();
+        let mut receipt = bench.receive(1, 0).unwrap().remove(0).receipt;
+        (receipt.number, receipt.holders, receipt.custodian) = (7, vec![removed], removed);
+        let (stage, changed) = (Stage::Removed, bench.label(9).stamp);
+        let removals = vec![Removal { node: removed, store, stage, changed }];
+        let envelope = Envelope::Table { call: 0, entries: Vec::new(), removals };
+        bench.handle(Event::Envelope { link: LinkId(other.0), envelope });
+        let (_, effects) = bench.ask(Request::Delete { receipts: vec![receipt] });
+        let lists = effects.iter().filter_map(|effect| match effect {
+            Effect::SendNow { link, envelope: Envelope::Tombstones { holders, .. } } => {
+                Some((NodeId(link.0), holders.iter().copied().collect::<BTreeSet<_>>()))
+            }
+            _ => None,
+        });
+        let others = told.iter().filter(|node| **node != ME);
+        let each: Vec<_> = others.map(|node| (*node, told.clone())).collect();
+        assert_eq!(BTreeSet::from_iter(lists), each.into_iter().collect(), "P4");
+    }
 }
