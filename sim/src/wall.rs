@@ -79,8 +79,8 @@ impl World {
     }
 
     /// Whether a node may rightly believe another time than its own wall clock says: that one is
-    /// wrong, or those of most are, or of most that it can measure, itself among them. Among these a
-    /// single one that is wrong never is.
+    /// wrong, or those of most are, or of most that it can measure, itself among them. A single one
+    /// that is wrong is never most of these.
     pub(crate) fn may_be_misled(&self, at: usize) -> bool {
         let is_wrong = |at: usize| self.now < self.processes[at].wall.wrong_until;
         let wrong: Vec<usize> = (0..self.processes.len()).filter(|node| is_wrong(*node)).collect();

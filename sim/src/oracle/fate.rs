@@ -17,7 +17,8 @@ pub struct Fate {
     pub label: Label,
     /// How often it was sent.
     pub sends: u32,
-    /// How many of those sends are without an answer: each may be done later than all that is known.
+    /// How many of those sends are without an answer: each may be done later than all that is
+    /// known.
     pub unheard: u32,
     /// When its send was confirmed first, and with how many copies.
     pub confirmed: Option<(u64, u8)>,

@@ -4,8 +4,8 @@
 //! The confirm is held against the disks: it may not name more copies than there are, nor fewer
 //! than the queue asks for. What every host that had it has lost with its disk is excused, see
 //! [`crate::oracle::Fate`]; a node that was removed has lost its disk from then on. At the end of a
-//! run what no node that is up has on its disk any more, and nobody deleted, is lost. What this file
-//! does not do: what lies on a disk and does not come is stranded, which is P10.
+//! run what no node that is up has on its disk any more, and nobody deleted, is lost. What this
+//! file does not do: what lies on a disk and does not come is stranded, which is P10.
 
 use gaggle_wire::NodeId;
 

@@ -123,8 +123,8 @@ impl Known {
         }
     }
 
-    /// A message that was taken in just now was given by one of several holders: the others, who may
-    /// not be in session with that one, may know that it is gone, and are asked.
+    /// A message that was taken in just now was given by one of several holders: the others, who
+    /// may not be in session with that one, may know that it is gone, and are asked.
     pub(crate) fn give(&mut self, process: ProcessId, number: u64) {
         if let Some(known) = self.processes.get_mut(&process) {
             known.given.insert(number);

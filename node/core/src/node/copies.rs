@@ -47,7 +47,8 @@ impl Node {
     }
 
     /// Another holder gives what this node lacks; each with its own list. It may be in no session
-    /// with one that knows some of it to be gone, so whoever of these can be reached is asked first.
+    /// with one that knows some of it to be gone, so whoever of these can be reached is asked
+    /// first.
     pub(super) fn make_up_came(
         &mut self,
         now: Now,
