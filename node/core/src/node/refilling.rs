@@ -114,8 +114,8 @@ impl Node {
         }
     }
 
-    /// Another holder has lost its copies of these: it is told what is here, and given it. As it had
-    /// them, they are at two hosts: else old ones would be doubtful here, and not be given.
+    /// Another holder has lost its copies of these: it is told what is here, and given it. As it
+    /// had them, they are at two hosts: else old ones would be doubtful here, and not be given.
     pub(super) fn fetched(
         &mut self,
         now: Now,

@@ -175,8 +175,8 @@ fn a_copy_that_is_here_again_keeps_its_own_count_beside_the_lease_of_another_cus
     assert_eq!(bench.receive(1, 0).unwrap()[0].receipt.delivery, 4, "P3");
 }
 
-/// Who fetches has lost its copy, and so counts for one more host: an old copy that nobody was known
-/// to share was not given, and what was asked of the other later said that it has it.
+/// Who fetches has lost its copy, and so counts for one more host: an old copy that nobody was
+/// known to share was not given, and who was asked for it later said that it has it.
 #[test]
 fn an_old_copy_is_given_to_who_has_lost_its_own_though_nobody_has_said_that_both_have_it() {
     let mut bench = Bench::open(BTreeMap::new(), 200_000);
