@@ -1,8 +1,8 @@
 //! Disks that are not well: commits that fail or take long, rows that rot.
 //!
 //! A commit that fails may have been made all the same. Its process says nothing any more, and is
-//! opened anew on what is durable, as the driver of a node does it. What this file does not do: rows
-//! and commits that go well are in `disk.rs`, disks without room in `filling.rs`.
+//! opened anew on what is durable, as the driver of a node does it. What this file does not do:
+//! rows and commits that go well are in `disk.rs`, disks without room in `filling.rs`.
 
 use gaggle_core::effect::Effect;
 use gaggle_core::envelope::{Envelope, delivery_message};
