@@ -3,7 +3,8 @@
 //! Of two nodes in session a fit one goes before one that is not, else the earlier holder before
 //! the later one. A node is fit that is not slow, is not to leave
 //! the cluster, and waits for no remembered member that is away.
-//! When the other goes before, and lacks nothing any more that this side could give, this side
+//! When the other goes before, lacks nothing any more that this side could give, and was told all
+//! that this side has, without which it may hand nothing out (P4, P10), this side
 //! tells its leases and stops handing out: as the later holder it *yields*, as the earlier one it
 //! *hands over* what the other had yielded. The other takes it back by yielding again, which it
 //! does once the earlier one is fit.
@@ -69,11 +70,15 @@ impl Node {
     }
 
     /// Passes custody to a node that goes before this one, once it has all that this one could
-    /// give it.
+    /// give it, and was told all that this one has: before that nobody would hand anything out.
     pub(super) fn pass_custody(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
         let fit = self.is_fit();
         let Some(session) = self.sessions.progress_mut(peer) else { return };
-        if !session.is_marked() || !session.is_given() {
+        if !session.is_marked() {
+            return;
+        }
+        session.kept |= !session.told;
+        if !session.is_given() || !session.told {
             return;
         }
         let hands_over = session.yielded_by && session.fit && !fit;

@@ -299,7 +299,7 @@ impl Node {
             Envelope::Inventory { call, partitions, span } => {
                 self.inventory_came(now, peer, (call, partitions, span), effects);
             }
-            Envelope::More { after } => self.tell_inventory(peer, after, effects),
+            Envelope::More { after } => self.more_asked(now, peer, after, effects),
             _ => unreachable!("the caller sorts envelopes"),
         }
     }

@@ -16,15 +16,29 @@ use crate::custody::burial::{Numbers, merge_numbers};
 use crate::custody::part::Room;
 use crate::effect::Effects;
 use crate::envelope::{Envelope, Lost, PartitionInventory, Place, Span};
+use crate::now::Now;
 use crate::queue::{Partition, Told};
 use crate::ranges::Ranges;
 use crate::session::PartitionId;
 use crate::table::rendezvous::{self, Slot};
 
 impl Node {
+    /// A node asks for what lies behind the part of the inventory that it was told last. After the
+    /// last part it may be what custody waited for.
+    pub(super) fn more_asked(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        after: Place,
+        effects: &mut Effects,
+    ) {
+        self.tell_inventory(peer, after, effects);
+        self.pass_custody(now, peer, effects);
+    }
+
     /// Tells a node what this one holds and knows to be gone behind a place, as much as a part has
     /// room for.
-    pub(super) fn tell_inventory(&self, peer: NodeId, after: Place, effects: &mut Effects) {
+    pub(super) fn tell_inventory(&mut self, peer: NodeId, after: Place, effects: &mut Effects) {
         let mut room = Room::new(self.config.inventory_part);
         let (mut partitions, mut lists) = (Vec::new(), Vec::new());
         let mut span = Span { after, until: None };
@@ -58,6 +72,9 @@ impl Node {
         self.say(peer, Envelope::Inventory { call: 0, partitions, span }, effects);
         for listed in lists {
             self.say(peer, listed, effects);
+        }
+        if let (None, Some(session)) = (span.until, self.sessions.progress_mut(peer)) {
+            session.told = true;
         }
     }
 

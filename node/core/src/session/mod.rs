@@ -56,6 +56,8 @@ pub(crate) struct Session {
     pub(crate) leaving: bool,
     /// How much of the other's inventory has come.
     pub(crate) inventoried: Inventoried,
+    /// Whether the other was told all of the own inventory.
+    pub(crate) told: bool,
     /// What the other lacks and this side holds, still to be read.
     pub(crate) make_up: VecDeque<(PartitionId, Numbers)>,
     /// Batches of made-up copies, and reads for them, that are under way.
@@ -140,6 +142,7 @@ impl Sessions {
             kept: false,
             leaving: false,
             inventoried: Inventoried::Coming(Span::all().after),
+            told: false,
             make_up: VecDeque::new(),
             make_up_pending: 0,
             compared: None,

@@ -198,6 +198,27 @@ fn the_next_part_is_asked_for_at_once_and_custody_waits_for_the_last() {
     assert!(bench.hears_on(1, made_up()).contains(&Envelope::Yield));
 }
 
+/// A node that had joined could hand nothing out before it was told all that the others had, but
+/// they had yielded to it long before: for more than a second nobody handed anything out.
+#[test]
+fn custody_is_passed_once_the_other_was_told_the_last_part() {
+    let (mut bench, queue) = Bench::with_parts(PART);
+    let all = bench.holds_odd_ones(queue, &[PEER, ME]);
+    bench.handle(Event::LinkDown { link: LinkId(1) });
+    let mut heard = bench.links(2);
+    assert_eq!(bench.hears_on(2, Envelope::Mark), []);
+    let lists = bench.hears_on(2, told_of(queue, Span::all(), all));
+    let listed = |envelope: &Envelope| matches!(envelope, Envelope::Listed { .. });
+    assert!(lists.iter().all(listed), "P10: it could not hand out yet: {lists:?}");
+    while let Some(after) = part(&heard).1.until {
+        assert!(!heard.contains(&Envelope::Yield), "P10: {heard:?}");
+        heard = bench.hears_on(2, Envelope::More { after });
+    }
+    let [Envelope::Inventory { .. }, Envelope::Listed { .. }, Envelope::Yield] = &heard[..] else {
+        panic!("{heard:?}")
+    };
+}
+
 #[test]
 fn nothing_of_the_half_inventory_of_a_former_session_counts() {
     let (mut bench, queue) = Bench::with_parts(PART);
