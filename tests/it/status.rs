@@ -40,7 +40,7 @@ async fn status_of_a_well_cluster_shows_every_node_and_counts_each_message_once(
         assert!(report["boot"].as_u64().unwrap() > 0, "the first one is drawn");
         let others: Vec<u64> = (1..=3).filter(|id| *id != index as u64 + 1).collect();
         assert_eq!(report["sessions"], json!(others));
-        for figure in ["age_ms", "disk_bytes", "socket_buffer_bytes"] {
+        for figure in ["age_ms", "disk_bytes", "disk_free_bytes", "socket_buffer_bytes"] {
             assert!(report[figure].is_u64(), "{figure}: {report}");
         }
         assert!(report["counters"].is_object());
@@ -57,7 +57,7 @@ async fn status_of_a_well_cluster_shows_every_node_and_counts_each_message_once(
     let text = shell.succeed(&["status"], b"");
     let mut lines = text.lines();
     let titles: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
-    let wanted = ["NODE", "ZONE", "STATE", "SESSIONS", "CLOCK", "DISK", "ADDRESS", "AGE"];
+    let wanted = ["NODE", "ZONE", "STATE", "SESSIONS", "CLOCK", "DISK", "FREE", "ADDRESS", "AGE"];
     assert_eq!(titles, wanted);
     for (index, others) in ["2 3", "1 3", "1 2"].iter().enumerate() {
         let line = lines.next().unwrap();

@@ -1,16 +1,21 @@
 //! Bugs in sessions: marks, yields, leases, wants.
 
 use gaggle_core::effect::Effect;
-use gaggle_core::envelope::{Envelope, Wanted};
+use gaggle_core::envelope::{Envelope, Span, Wanted};
 use gaggle_core::event::Event;
 
 use super::border::{Border, Said};
 
-/// A node hands out as soon as a session is up, before it has the other's tombstones.
+/// A node hands out as soon as a session is up, before it has the other's tombstones and knows what
+/// the other knows to be gone.
 pub(super) const BEFORE_THE_MARKS: Border = Border {
     hears: |event| match event {
         Event::LinkUp { link, .. } => {
-            vec![event, Event::Envelope { link, envelope: Envelope::Mark }]
+            let nothing =
+                Envelope::Inventory { call: 0, partitions: Vec::new(), span: Span::all() };
+            let said = [Envelope::Mark, nothing];
+            let said = said.into_iter().map(|envelope| Event::Envelope { link, envelope });
+            [event].into_iter().chain(said).collect()
         }
         other => vec![other],
     },

@@ -110,7 +110,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "before-the-marks",
         breaks: &["P4"],
-        shows: &["P3", "L5"],
+        shows: &["P3", "P10", "L5"],
         plot: Plot::Border(&custody::BEFORE_THE_MARKS),
     },
     Bug {
