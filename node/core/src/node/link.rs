@@ -62,6 +62,11 @@ impl Node {
         self.membership.learn(peer, hello.boot, profile, &mut out);
         self.membership_said(now, out, effects);
         self.sessions.start(link, peer, hello.boot);
+        let mut partitions = self.partitions.values();
+        let bare = partitions.all(|partition| partition.lists.held_for(peer).is_empty());
+        if let Some(session) = self.sessions.progress_mut(peer) {
+            session.bare = bare;
+        }
         let joins = self.stage(peer) == Stage::Removed;
         if self.sessions.disks.met(hello) == Disk::Another {
             self.count("disks_replaced");

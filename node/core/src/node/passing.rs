@@ -1,13 +1,12 @@
 //! Custody as it is passed: yields, what is handed over, and the leases that are told before.
 //!
 //! Of two nodes in session a fit one goes before one that is not, else the earlier holder before
-//! the later one. A node is fit that is not slow, is not to leave
-//! the cluster, and waits for no remembered member that is away.
-//! When the other goes before, lacks nothing any more that this side could give, and was told all
-//! that this side has, without which it may hand nothing out (P4, P10), this side
-//! tells its leases and stops handing out: as the later holder it *yields*, as the earlier one it
-//! *hands over* what the other had yielded. The other takes it back by yielding again, which it
-//! does once the earlier one is fit.
+//! the later one. A node is fit that is not slow, is not to leave the cluster, and waits for no
+//! remembered member that is away. When the other goes before, lacks nothing any more that this
+//! side could give, and was told all that this side has, without which it may hand nothing out (P4,
+//! P10), this side tells its leases and stops handing out: as the later holder it *yields*, as the
+//! earlier one it *hands over* what the other had yielded. The other takes it back by yielding
+//! again, which it does once the earlier one is fit.
 //!
 //! Invariant: nobody passes on what it was not passed, so one of the two has it or it is on its
 //! way, and what the next custodian must know is on the same stream before it.
@@ -74,7 +73,7 @@ impl Node {
     pub(super) fn pass_custody(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
         let fit = self.is_fit();
         let Some(session) = self.sessions.progress_mut(peer) else { return };
-        if !session.is_marked() {
+        if !session.is_compared() {
             return;
         }
         session.kept |= !session.told;

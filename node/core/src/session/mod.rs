@@ -58,6 +58,9 @@ pub(crate) struct Session {
     pub(crate) inventoried: Inventoried,
     /// Whether the other was told all of the own inventory.
     pub(crate) told: bool,
+    /// Whether this side held nothing that the other should have when the session began. What
+    /// has come since, the other was sent as well.
+    pub(crate) bare: bool,
     /// What the other lacks and this side holds, still to be read.
     pub(crate) make_up: VecDeque<(PartitionId, Numbers)>,
     /// Batches of made-up copies, and reads for them, that are under way.
@@ -81,6 +84,13 @@ impl Session {
     /// Whether all is known that the other knew to be gone when it sent its mark.
     pub(crate) fn is_marked(&self) -> bool {
         self.marked && self.inventoried == Inventoried::All
+    }
+
+    /// Whether it is known what the other lacks of all that this side could give: it has said what
+    /// it has, or begun to, if there is nothing to compare that with.
+    pub(crate) fn is_compared(&self) -> bool {
+        let begun = self.inventoried != Inventoried::Coming(Span::all().after);
+        self.is_marked() || (self.marked && self.bare && begun)
     }
 
     /// Whether the other was given all that it is known to lack.
@@ -143,6 +153,7 @@ impl Sessions {
             leaving: false,
             inventoried: Inventoried::Coming(Span::all().after),
             told: false,
+            bare: false,
             make_up: VecDeque::new(),
             make_up_pending: 0,
             compared: None,

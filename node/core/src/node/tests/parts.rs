@@ -180,22 +180,43 @@ fn the_lists_of_messages_are_told_beside_the_part_that_tells_of_them() {
 fn the_next_part_is_asked_for_at_once_and_custody_waits_for_the_last() {
     let (mut bench, queue) = Bench::with_parts(PART);
     bench.holds_odd_ones(queue, &[PEER, ME]);
-    bench.hears_on(1, Envelope::Mark);
+    bench.handle(Event::LinkDown { link: LinkId(1) });
+    let mut heard = bench.links(2);
+    while let Some(after) = part(&heard).1.until {
+        heard = bench.hears_on(2, Envelope::More { after });
+    }
+    bench.hears_on(2, Envelope::Mark);
     let until = place(queue, 6);
     let first = Span { until: Some(until), ..Span::all() };
-    let heard = bench.hears_on(1, told_of(queue, first, Ranges::of(3, 3)));
+    let heard = bench.hears_on(2, told_of(queue, first, Ranges::of(3, 3)));
     assert!(heard.contains(&Envelope::More { after: until }), "{heard:?}");
     assert_eq!(given(&heard), [1, 5], "of what lies behind the part nothing is known");
-    assert_eq!(bench.hears_on(1, made_up()), []);
+    assert_eq!(bench.hears_on(2, made_up()), []);
     assert!(!bench.node.sessions.may_serve_any(), "P4: the rest may tell of a delete");
-    let again = bench.hears_on(1, told_of(queue, first, Ranges::default()));
+    let again = bench.hears_on(2, told_of(queue, first, Ranges::default()));
     assert_eq!(again, [], "a part that does not follow says nothing");
     let rest = Span { after: until, until: None };
-    let heard = bench.hears_on(1, told_of(queue, rest, Ranges::of(8, 41)));
+    let heard = bench.hears_on(2, told_of(queue, rest, Ranges::of(8, 41)));
     assert!(bench.node.sessions.may_serve_any());
     assert_eq!(given(&heard), [7]);
     assert!(!heard.contains(&Envelope::Yield));
-    assert!(bench.hears_on(1, made_up()).contains(&Envelope::Yield));
+    assert!(bench.hears_on(2, made_up()).contains(&Envelope::Yield));
+}
+
+/// A node that had joined yielded to an earlier holder once it had heard of all that this one had,
+/// which took more than a second. It had nothing to compare that with.
+#[test]
+fn who_has_nothing_to_give_passes_custody_before_the_last_part_has_come() {
+    let (mut bench, queue) = Bench::with_parts(PART);
+    assert_eq!(bench.hears_on(1, Envelope::Mark), []);
+    let after = place(queue, 6);
+    let first = Span { until: Some(after), ..Span::all() };
+    let heard = bench.hears_on(1, told_of(queue, first, Ranges::of(1, 6)));
+    assert_eq!(heard, [Envelope::More { after }, Envelope::Yield], "P10");
+    assert!(!bench.node.sessions.may_serve_any(), "P4: the rest may tell of a delete");
+    let rest = Span { after, until: None };
+    assert_eq!(bench.hears_on(1, told_of(queue, rest, Ranges::of(7, 41))), []);
+    assert!(bench.node.sessions.may_serve_any());
 }
 
 /// A node that had joined could hand nothing out before it was told all that the others had, but
