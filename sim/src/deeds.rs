@@ -30,6 +30,9 @@ impl World {
             Deed::KeepDisk { node } => self.keep_disk(at(node)),
             Deed::PutBack { node } => self.put_back(at(node)),
             Deed::Rot { node, of_thousand } => self.rot(at(node), of_thousand),
+            Deed::LoseRows { node, of_thousand, loss } => {
+                self.lose_rows(at(node), (of_thousand, loss));
+            }
             Deed::FailCommit { node } => self.fail_commit(at(node)),
             Deed::FillDisk { node } => self.fill_disk(at(node)),
             Deed::FreeDisk { node } => self.free_disk(at(node)),

@@ -193,6 +193,25 @@ impl Disk {
             self.durable.remove(&key.encode());
             self.live.remove(&key.encode());
         }
+        if let Some(medium) = &mut self.medium {
+            let gone = keys.iter().map(|key| Write::Delete { key: key.encode() });
+            medium.commit(&gone.collect::<Vec<_>>());
+        }
+    }
+
+    /// Rows of messages cannot be read at all any more: they lie there and say nothing. The process
+    /// that runs on the disk knows nothing of it.
+    pub(crate) fn rot_headers(&mut self, keys: &[MessageKey]) {
+        if self.medium.is_some() {
+            // A store that checks its pages gives no such row.
+            return self.vanish(keys);
+        }
+        self.rot(keys);
+        for key in keys {
+            for rows in [&mut self.durable, &mut self.live] {
+                rows.entry(key.encode()).and_modify(Vec::clear);
+            }
+        }
     }
 
     /// Contents of messages are damaged. The process that runs on the disk knows nothing of it.

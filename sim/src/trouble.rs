@@ -16,6 +16,7 @@ use crate::disk::LastCommit;
 use crate::goals::Goal;
 use crate::judge::Subject;
 use crate::options::node_id;
+use crate::plan::RowLoss;
 use crate::process::Process;
 use crate::witness::look;
 use crate::world::{Happening, World};
@@ -143,19 +144,37 @@ impl World {
     }
 
     /// Messages on a disk are damaged, about so many of a thousand. A node finds out when it reads
-    /// them. (Rows that vanish while the rest stays are none of what a store does that
-    /// checks its pages; scenarios take some away all the same.)
+    /// them.
     pub(crate) fn rot(&mut self, at: usize, of_thousand: u32) {
+        let keys = self.some_rows(at, of_thousand, "rot");
+        self.processes[at].disk.rot(&keys);
+    }
+
+    /// Rows of messages vanish from a disk, about so many of a thousand, or cannot be read at all.
+    /// (That is none of what a store does which checks its pages. A node outlives it all the same.)
+    pub(crate) fn lose_rows(&mut self, at: usize, (of_thousand, loss): (u32, RowLoss)) {
+        let name = if loss == RowLoss::Vanish { "vanish" } else { "rot headers" };
+        let keys = self.some_rows(at, of_thousand, name);
+        if !keys.is_empty() {
+            self.judge.goals.note(Goal::RowsLost);
+        }
+        match loss {
+            RowLoss::Vanish => self.processes[at].disk.vanish(&keys),
+            RowLoss::Header => self.processes[at].disk.rot_headers(&keys),
+        }
+    }
+
+    /// Some of the messages on a disk, about so many of a thousand, which is about to damage them.
+    fn some_rows(&mut self, at: usize, of_thousand: u32, how: &str) -> Vec<MessageKey> {
         let mut keys = self.processes[at].disk.stored();
         keys.retain(|_| self.rng.random_range(0..1000) < of_thousand);
-        if keys.is_empty() {
-            return;
+        if !keys.is_empty() {
+            self.report.line(self.now, format_args!("{how} {} {}", at + 1, keys.len()));
+            let Self { now, judge, processes, network, .. } = self;
+            let seen = |subject: &Subject| look(*now, (&processes[..], &*network), subject);
+            judge.rots(*now, at, &keys, &seen);
         }
-        self.report.line(self.now, format_args!("rot {} {}", at + 1, keys.len()));
-        let Self { now, judge, processes, network, .. } = self;
-        let seen = |subject: &Subject| look(*now, (&processes[..], &*network), subject);
-        judge.rots(*now, at, &keys, &seen);
-        self.processes[at].disk.rot(&keys);
+        keys
     }
 
     /// Whatever a word carries is read now: what cannot be read back is left out of it, and its

@@ -71,6 +71,8 @@ pub enum Class {
     Removals,
     /// Machines are suspended.
     Suspensions,
+    /// Rows of messages vanish from disks, or cannot be read at all.
+    LostRows,
 }
 
 impl Class {
@@ -90,7 +92,7 @@ impl Class {
     }
 
     /// Those that are drawn from a generator of their own, with the same chance.
-    pub(crate) const OWN: [(Self, u32); 21] = [
+    pub(crate) const OWN: [(Self, u32); 22] = [
         (Self::Clocks, 12),
         (Self::Recovery, 12),
         (Self::FastRestarts, 12),
@@ -112,6 +114,7 @@ impl Class {
         (Self::PutBacks, 10),
         (Self::Removals, 10),
         (Self::Suspensions, 12),
+        (Self::LostRows, 10),
     ];
 
     /// Those that are drawn one after the other, with the chance (of a hundred) that a run has it.

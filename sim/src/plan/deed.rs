@@ -69,6 +69,15 @@ pub enum Deed {
         /// About so many of a thousand.
         of_thousand: u32,
     },
+    /// Rows of some messages on a disk are lost.
+    LoseRows {
+        /// Whose.
+        node: u64,
+        /// About so many of a thousand.
+        of_thousand: u32,
+        /// How.
+        loss: RowLoss,
+    },
     /// The next commit of a node fails, and its store is opened anew.
     FailCommit {
         /// Whose.
@@ -222,6 +231,16 @@ pub enum Deed {
     },
 }
 
+/// How rows of messages are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowLoss {
+    /// As if they had never been written.
+    Vanish,
+    /// They are there, and say nothing.
+    Header,
+}
+
 /// A client, by its place in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -242,6 +261,7 @@ impl Deed {
             | Self::Wipe { .. }
             | Self::PutBack { .. }
             | Self::Rot { .. }
+            | Self::LoseRows { .. }
             | Self::FailCommit { .. }
             | Self::FillDisk { .. }
             | Self::SlowDisk { .. }
@@ -283,6 +303,7 @@ impl Deed {
             | Self::KeepDisk { node }
             | Self::PutBack { node }
             | Self::Rot { node, .. }
+            | Self::LoseRows { node, .. }
             | Self::FailCommit { node }
             | Self::FillDisk { node }
             | Self::FreeDisk { node }
@@ -321,6 +342,7 @@ impl Deed {
             | Self::KeepDisk { .. }
             | Self::PutBack { .. }
             | Self::Rot { .. }
+            | Self::LoseRows { .. }
             | Self::FailCommit { .. }
             | Self::FillDisk { .. }
             | Self::FreeDisk { .. }

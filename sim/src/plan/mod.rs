@@ -18,7 +18,7 @@ mod own;
 pub use class::Class;
 pub(crate) use clients::queue_name;
 pub use clients::{ConsumerPlan, ModePlan, ProducerPlan};
-pub use deed::{ClientName, Deed, Timed};
+pub use deed::{ClientName, Deed, RowLoss, Timed};
 pub use draw::draw;
 pub use file::FileError;
 pub use guest::Errand;

@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::draw::Draw;
-use super::{Class, Deed};
+use super::{Class, Deed, RowLoss};
 use crate::options::Span;
 use crate::suspension::Standstill;
 
@@ -76,6 +76,7 @@ impl Draw {
                     Duration::from_secs([1, 2, 4][self.rng.random_range(0..3)]);
             }
             Class::Breaks => self.often((100, 4000), Self::break_one),
+            Class::LostRows => self.often((500, 8000), Self::lose_rows),
             Class::Suspensions => self.often((1000, 10_000), Self::suspend),
             Class::Guests => self.guests(),
             Class::Renewals => self.renewals(),
@@ -205,6 +206,13 @@ impl Draw {
         let of_thousand = [10, 200, 1000][self.rng.random_range(0..3)];
         let node = self.node();
         self.add(at, Deed::Rot { node, of_thousand });
+    }
+
+    fn lose_rows(&mut self, at: u64) {
+        let of_thousand = [10, 200, 1000][self.rng.random_range(0..3)];
+        let loss = [RowLoss::Vanish, RowLoss::Header][self.rng.random_range(0..2)];
+        let node = self.node();
+        self.add(at, Deed::LoseRows { node, of_thousand, loss });
     }
 
     fn fill(&mut self, at: u64) {
