@@ -68,7 +68,7 @@ use crate::effect::{Effect, Effects, Stop};
 use crate::envelope::{Envelope, PEER_VERSION, PeerHello};
 use crate::event::{Event, Surroundings};
 use crate::lag::Lag;
-use crate::ledger::{Key, Write, key::meta, record};
+use crate::ledger::{Key, MessageKey, Write, key::meta, record};
 use crate::membership::{Member, Membership, Output, Profile, Zone};
 use crate::now::{Mono, Now};
 use crate::queue::Partition;
@@ -132,6 +132,8 @@ struct Run {
     welcomed: Option<Welcome>,
     /// The members that are on disk.
     members_written: BTreeMap<NodeId, Vec<u8>>,
+    /// Rows that count deliveries of messages which are not here, as they were found at open.
+    uncounted: Vec<MessageKey>,
     /// When the present resend window began: time goes on in such steps for what was stored.
     window_began: Mono,
     /// For process ids: a clock goes back only as another process.

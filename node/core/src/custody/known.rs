@@ -187,6 +187,11 @@ impl Known {
         known.is_some_and(|known| !known.counted.is_disjoint(numbers))
     }
 
+    /// Whether the deliveries of any message of a process are counted in a row of its own.
+    pub(crate) fn counts_any(&self, process: ProcessId) -> bool {
+        self.processes.get(&process).is_some_and(|known| !known.counted.is_empty())
+    }
+
     /// These are gone; which of them have rows here: those that were held, or lost.
     pub(crate) fn bury(&mut self, process: ProcessId, numbers: &Ranges) -> Ranges {
         let known = self.processes.entry(process).or_default();

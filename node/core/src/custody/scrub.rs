@@ -17,6 +17,8 @@ pub(crate) struct Scrub {
     pub(crate) pace: Pace,
     /// When the present pass, or the last one, began.
     pub(crate) began: Mono,
+    /// How often messages had been stored when the page was asked for that is being read.
+    pub(crate) stored: u64,
 }
 
 /// What the scrub does next.

@@ -30,6 +30,8 @@ pub(super) struct Loads {
     next: u64,
     /// How often copies that were lost came again: what was read before may tell of the lost ones.
     pub(super) refills: u64,
+    /// How often messages were stored: what was read before may not show them.
+    pub(super) stored: u64,
 }
 
 #[derive(Debug)]

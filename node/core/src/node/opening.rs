@@ -3,7 +3,8 @@
 //! Rows come in key order, so what a later row needs was read before it: the node's own values,
 //! queues, members, tombstones, what is settled, and then the messages, of which only ranges and
 //! counts stay in memory. A damaged row of the node itself is fatal; a damaged message is counted
-//! and left for a fresh copy; a message of a queue that nobody knows is kept (F16).
+//! and left for a fresh copy; a message of a queue that nobody knows is kept (F16). A row that
+//! counts deliveries of a message which is not here goes: its receipts named an earlier run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -75,6 +76,8 @@ struct Opened {
     /// The message that was read last, and its number.
     last: Option<(MessageKey, u64)>,
     damaged: u64,
+    /// Messages without a row that can be read, and with one that counts their deliveries.
+    uncounted: Vec<MessageKey>,
     written: BTreeMap<NodeId, Vec<u8>>,
 }
 
@@ -128,30 +131,43 @@ impl Opened {
                 let read = record::decode(value).map_err(unread)?;
                 self.settled.entry((queue, partition)).or_default().insert(process, read);
             }
-            Key::Message(key) => match MessageRecord::decode(&key, value) {
-                Ok(message) => {
-                    let partition = self.partition((key.queue, key.partition));
-                    let number = message.label.number;
-                    if partition.known.hold_row(key.stamp.process, number) {
-                        let list = partition.list(&message.holders);
-                        partition.lists.hold(list, key.stamp.process, number);
-                    }
-                    if message.label.delay_ms > 0 {
-                        partition.next_due = Some(0);
-                    }
-                    self.last = Some((key, number));
-                }
-                Err(_) => self.damaged += 1,
-            },
-            Key::Deliveries(key) => {
-                // It lies right behind its message.
-                if let Some((_, number)) = self.last.filter(|(last, _)| *last == key) {
-                    let known = &mut self.partition((key.queue, key.partition)).known;
-                    known.count_row(key.stamp.process, number);
-                }
-            }
+            Key::Message(key) => self.read_message(key, value),
+            Key::Deliveries(key) => self.read_count(key),
         }
         Ok(())
+    }
+
+    fn read_message(&mut self, key: MessageKey, value: &[u8]) {
+        match MessageRecord::decode(&key, value) {
+            Ok(message) => {
+                let partition = self.partition((key.queue, key.partition));
+                let number = message.label.number;
+                if partition.known.hold_row(key.stamp.process, number) {
+                    let list = partition.list(&message.holders);
+                    partition.lists.hold(list, key.stamp.process, number);
+                }
+                if message.label.delay_ms > 0 {
+                    partition.next_due = Some(0);
+                }
+                self.last = Some((key, number));
+            }
+            Err(_) => {
+                // Nothing may be known of its partition: the scrub has to pass there.
+                self.partition((key.queue, key.partition));
+                self.damaged += 1;
+            }
+        }
+    }
+
+    /// A row that counts deliveries lies right behind its message.
+    fn read_count(&mut self, key: MessageKey) {
+        match self.last.filter(|(last, _)| *last == key) {
+            Some((_, number)) => {
+                let known = &mut self.partition((key.queue, key.partition)).known;
+                known.count_row(key.stamp.process, number);
+            }
+            None => self.uncounted.push(key),
+        }
     }
 
     fn partition(&mut self, id: PartitionId) -> &mut Partition {
@@ -216,6 +232,7 @@ impl Node {
                 space: Space::Plenty,
                 welcomed: None,
                 members_written: opened.written,
+                uncounted: opened.uncounted,
                 rng,
             },
             calendar: Calendar::new(now, drift),
@@ -252,6 +269,9 @@ impl Node {
         self.timers.at_latest(Timer::Second, now.mono);
         self.timers.at_latest(Timer::Scrub, now.mono);
         self.timers.at_latest(Timer::ServeAlone, now.mono.plus(self.config.serve_alone_after));
+        for message in std::mem::take(&mut self.run.uncounted) {
+            effects.write(Write::Delete { key: Key::Deliveries(message).encode() });
+        }
         // Rows may lie here whose messages are gone: the last run may have ended in a sweep.
         let ids: Vec<PartitionId> = self.partitions.keys().copied().collect();
         for id in ids {

@@ -77,7 +77,7 @@ impl Node {
 
     /// The copy here is no copy any more. What is known of its deliveries stays: once it is here
     /// again, none of them may be repeated (F6).
-    fn lose(&mut self, key: MessageKey, number: u64) {
+    pub(super) fn lose(&mut self, key: MessageKey, number: u64) {
         let Some(partition) = self.partitions.get_mut(&(key.queue, key.partition)) else { return };
         let numbers = Ranges::of(number, number);
         if partition.known.lose(key.stamp.process, &numbers).is_empty() {
@@ -132,8 +132,10 @@ impl Node {
         self.make_up(now, peer, effects);
     }
 
-    /// Copies that were lost are here again. The rest is on its way: it is not asked for meanwhile.
+    /// Copies were stored, of which so many were lost and are here again. The rest is on its way:
+    /// it is not asked for meanwhile.
     pub(super) fn refilled(&mut self, now: Now, id: PartitionId, copies: u64) {
+        self.desk.loads.stored += 1;
         if let (Some(partition), 1..) = (self.partitions.get_mut(&id), copies) {
             partition.fetch_at = now.mono.plus(FETCH_EVERY);
             self.desk.loads.refills += 1;

@@ -1,7 +1,12 @@
 //! The check of all rows that goes on in the background.
 //!
 //! What a scan passes is noted; what is held and was not passed has no row any more, or a damaged
-//! one. Rows that cannot be parsed go: nothing else would ever find them again.
+//! one. Rows that cannot be parsed go: nothing else would ever find them again. So do those that
+//! count deliveries and whose message is not here any more, as their own rows do not say which one
+//! it was: once no message of its process is counted, such a row is nobody's. Until then it stays,
+//! as it may be that of a message that was lost and comes again (F6).
+//!
+//! Invariant: what was stored while a page was read is not removed for what the page shows.
 
 use std::ops::Bound;
 
@@ -13,7 +18,7 @@ use super::loading::{Load, range_after};
 use crate::custody::scrub::Stand;
 use crate::effect::Effects;
 use crate::event::ScanEnd;
-use crate::ledger::{Key, MessageRecord, Row};
+use crate::ledger::{Key, MessageKey, MessageRecord, Row, Write};
 use crate::now::Now;
 use crate::session::PartitionId;
 use crate::timer::Timer;
@@ -57,6 +62,7 @@ impl Node {
 
     fn read_scrub(&mut self, id: PartitionId, after: Option<Stamp>, effects: &mut Effects) {
         self.scrub.stand = Stand::Reading;
+        self.scrub.stored = self.desk.loads.stored;
         let limit = self.config.page_rows;
         self.load(Load::Scrub(id), range_after(id, after), limit, effects);
     }
@@ -69,25 +75,23 @@ impl Node {
         (rows, end): (Vec<Row>, ScanEnd),
         effects: &mut Effects,
     ) {
-        let (mut bytes, mut damaged, mut last) = (0, 0, None);
-        let mut known = self.partitions.get_mut(&id).map(|partition| &mut partition.known);
+        let (mut bytes, mut last, mut message) = (0, None, None);
         for row in &rows {
             bytes += ROW_COST;
-            let Some(Key::Message(key)) = Key::parse(&row.key) else { continue };
-            last = Some(key.stamp);
-            match (MessageRecord::decode(&key, &row.value), &mut known) {
-                (Ok(message), Some(known)) => {
-                    bytes += message.label.content_length() as u64;
-                    known.scrubbed(key.stamp.process, message.label.number);
+            match Key::parse(&row.key) {
+                Some(Key::Message(key)) => {
+                    bytes += self.scrub_message(key, row, effects);
+                    (last, message) = (Some(key.stamp), Some(key));
                 }
-                (Ok(_), None) => {}
-                (Err(_), _) => {
-                    damaged += 1;
-                    Self::remove_rows(key, Rows::WithCount, effects);
+                Some(Key::Deliveries(key)) => {
+                    if message != Some(key) {
+                        self.scrub_count(key, effects);
+                    }
+                    last = Some(key.stamp);
                 }
+                _ => {}
             }
         }
-        self.count_more("rows_damaged", damaged);
         self.scrub.pace.pay(now.mono, (bytes, 0), self.config.scrub_rate);
         self.scrub.stand = match (end, last) {
             (ScanEnd::More, Some(last)) => Stand::Behind(id, last),
@@ -99,6 +103,39 @@ impl Node {
             }
         };
         self.scrub_on(now, effects);
+    }
+
+    /// The row of a message was read; how much content it has.
+    fn scrub_message(&mut self, key: MessageKey, row: &Row, effects: &mut Effects) -> u64 {
+        let partition = self.partitions.get_mut(&(key.queue, key.partition));
+        match (MessageRecord::decode(&key, &row.value), partition) {
+            (Ok(message), partition) => {
+                if let Some(partition) = partition {
+                    partition.known.scrubbed(key.stamp.process, message.label.number);
+                }
+                message.label.content_length() as u64
+            }
+            // It may have been stored again since: the next pass will see.
+            (Err(_), _) if self.scrub.stored != self.desk.loads.stored => 0,
+            (Err(_), partition) => {
+                let number = partition.and_then(|partition| partition.number_at(key.stamp));
+                self.count("rows_damaged");
+                if let Some(number) = number {
+                    self.lose(key, number);
+                }
+                // Its count stays: it may be here again.
+                Self::remove_rows(key, Rows::Message, effects);
+                0
+            }
+        }
+    }
+
+    /// A row was read that counts deliveries of a message which has none.
+    fn scrub_count(&mut self, key: MessageKey, effects: &mut Effects) {
+        let partition = self.partitions.get(&(key.queue, key.partition));
+        if partition.is_none_or(|partition| !partition.known.counts_any(key.stamp.process)) {
+            effects.write(Write::Delete { key: Key::Deliveries(key).encode() });
+        }
     }
 
     /// All rows of a partition were read.

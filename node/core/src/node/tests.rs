@@ -17,6 +17,7 @@ mod passing;
 mod putting_back;
 mod repair;
 mod resending;
+mod rows;
 mod sessions;
 mod space;
 mod tables;

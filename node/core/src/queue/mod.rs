@@ -332,6 +332,13 @@ impl Partition {
         ready.or_else(|| self.flights.remove(stamp).map(|flight| flight.head))
     }
 
+    /// The number of a message that is ready or in flight.
+    pub(crate) fn number_at(&self, stamp: Stamp) -> Option<u64> {
+        let ready = self.window.head(stamp);
+        let head = ready.or_else(|| self.flights.with(stamp).map(|flight| &flight.head));
+        head.map(|head| head.label.number)
+    }
+
     /// A message has another holder list.
     pub(crate) fn relist(&mut self, stamp: Stamp, list: ListId) {
         self.window.relist(stamp, list);

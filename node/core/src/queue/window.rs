@@ -66,8 +66,7 @@ impl Window {
 
     /// Whether this one is ready, or will be once the page is here.
     pub(crate) fn contains(&self, stamp: Stamp) -> bool {
-        let beside = self.beside.as_ref().is_some_and(|beside| beside.contains_key(&stamp));
-        beside || self.ready.contains_key(&stamp)
+        self.head(stamp).is_some()
     }
 
     /// The first one.
@@ -83,6 +82,12 @@ impl Window {
     /// Takes the first one out.
     pub(crate) fn pop(&mut self) -> Option<Head> {
         self.ready.pop_first().map(|(_, head)| head)
+    }
+
+    /// This one, if it is ready, or will be once the page is here.
+    pub(crate) fn head(&self, stamp: Stamp) -> Option<&Head> {
+        let beside = || self.beside.as_ref().and_then(|beside| beside.get(&stamp));
+        self.ready.get(&stamp).or_else(beside)
     }
 
     /// Takes this one out.
