@@ -367,8 +367,8 @@ pub enum Envelope {
     /// The receiver's disk was put back to an earlier state: the sender knows it with more
     /// commits, or by a later name.
     PutBack,
-    /// The sender is to leave the cluster, or its disk is full, and takes nothing new: the copies
-    /// of this batch are to go to another host.
+    /// The sender is to leave the cluster, or its disk is full, and takes nothing new; or it has
+    /// lost some of this batch, which came again. The copies are to go to another host.
     Declined {
         /// Of the `Copy`.
         batch: u64,

@@ -305,9 +305,12 @@ impl Node {
             let process = label.stamp.process;
             let seen = self.partitions.get(&id).map(|p| p.known.seen(process, label.number));
             match seen {
-                Some(Seen::Held) => held.push((u32::try_from(at).unwrap_or(u32::MAX), label)),
+                // What was lost is said not to be here.
+                Some(Seen::Held | Seen::Lost) => {
+                    held.push((u32::try_from(at).unwrap_or(u32::MAX), label));
+                }
                 Some(Seen::Gone) => gone.push((process, Ranges::of(label.number, label.number))),
-                Some(Seen::New | Seen::Lost) | None => {}
+                Some(Seen::New) | None => {}
             }
         }
         self.gone_listed(id, gone, &holders, effects);

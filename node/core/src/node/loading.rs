@@ -154,8 +154,8 @@ impl Node {
             }
             Load::Replace(id) => self.replace_read(now, id, (rows, end), effects),
             Load::Twins(twins) => {
-                let (rows, _) = self.stored(rows, end);
-                self.twins_read(now, *twins, (rows, end), effects);
+                let (rows, last) = self.stored(rows, end);
+                self.twins_read(now, *twins, (rows, last, end), effects);
             }
             Load::Lists(id, numbers) => self.lists_read((id, numbers), rows, end, effects),
             Load::Orphans(id, numbers) => {

@@ -26,10 +26,12 @@ impl Node {
         }
     }
 
-    /// A host leaves the cluster, or its disk is full, and does not take a batch.
+    /// A host leaves the cluster, its disk is full, or it has lost some of a batch that came again:
+    /// it does not take it.
     pub(super) fn declined(&mut self, now: Now, peer: NodeId, batch: u64, effects: &mut Effects) {
-        let sending = self.sends.under_way.get(&batch);
-        if sending.is_some_and(|sending| sending.waiting.contains(&peer)) {
+        let Some(sending) = self.sends.under_way.get_mut(&batch) else { return };
+        if sending.waiting.contains(&peer) {
+            sending.forget(peer);
             self.send_without(now, (peer, batch), effects);
         }
     }

@@ -2,10 +2,77 @@
 
 use std::time::Duration;
 
+use gaggle_wire::{Refusal, SendException};
+
 use super::*;
+use crate::event::LinkId;
+use crate::table::Entry;
 
 fn counted(bench: &Bench, counter: &str) -> u64 {
     bench.node.run.counters.get(counter).copied().unwrap_or_default()
+}
+
+#[test]
+fn a_resend_of_what_was_lost_unnoticed_is_stored_again_and_is_no_clash() {
+    for vanished in [true, false] {
+        let mut bench = Bench::new();
+        let queue = bench.queue(one_partition());
+        bench.send(queue, 1..=3);
+        let key = MessageKey { queue, partition: 0, stamp: bench.label(2).stamp };
+        if vanished {
+            bench.rows.remove(&key.encode());
+        } else {
+            bench.rows.insert(key.encode(), Vec::new());
+        }
+        bench.node.config.page_rows = 2;
+        bench.send(queue, 1..=3);
+        assert!(bench.rows.get(&key.encode()).is_some_and(|row| !row.is_empty()), "P11");
+        assert_eq!(counted(&bench, "copies_lost"), 1);
+        assert!(bench.node.sends.under_way.is_empty(), "nobody is waited for");
+        bench.node.config.page_rows = 1000;
+        assert_eq!(numbers(&bench.receive(9, 0).unwrap()), [1, 2, 3]);
+    }
+}
+
+#[test]
+fn another_message_with_an_id_under_another_stamp_is_refused_wherever_it_lies() {
+    let mut bench = Bench::new();
+    let queue = bench.queue(one_partition());
+    bench.send(queue, 1..=5);
+    bench.node.config.page_rows = 2;
+    let mut label = bench.label(4);
+    label.stamp.time += 1;
+    let (attempt, within_ms) = (Attempt::Again, 1000);
+    let send = Request::Send { queue, partition: 0, attempt, within_ms, labels: vec![label] };
+    let Some(Response::Sent(sent)) = bench.ask(send).0 else { panic!("it is answered") };
+    assert_eq!(sent.exceptions, [(0, SendException::Refused(Refusal::IdClash))]);
+    assert_eq!(counted(&bench, "copies_lost"), 0);
+}
+
+#[test]
+fn a_copy_that_comes_again_and_was_lost_unnoticed_is_not_said_to_be_held() {
+    let mut bench = Bench::open(BTreeMap::new(), 200_000);
+    bench.handle(Event::Started);
+    let (peer, link) = (NodeId(2), LinkId(1));
+    let hello = PeerHello { node: peer, store: 9, ..bench.node.hello() };
+    bench.handle(Event::LinkUp { link, hello: Box::new(hello) });
+    let settings = Settings { replicas: 2, confirms: 2, at_least: 2, ..Settings::standalone() };
+    let queue = QueueId(bench.label(1).stamp);
+    let entry = Entry::new(queue, QueueName::parse("orders").unwrap(), settings);
+    let envelope = Envelope::Table { call: 0, entries: vec![entry], removals: Vec::new() };
+    bench.handle(Event::Envelope { link, envelope });
+    let labels = vec![bench.label(1), bench.label(2)];
+    let envelope = copy_of((queue, 0), vec![ME, peer], labels);
+    bench.handle(Event::Envelope { link, envelope: envelope.clone() });
+    let key = MessageKey { queue, partition: 0, stamp: bench.label(2).stamp };
+    bench.rows.remove(&key.encode());
+    let effects = bench.handle(Event::Envelope { link, envelope });
+    let is = |of: fn(&Envelope) -> bool| {
+        effects.iter().any(|e| matches!(e, Effect::Send { envelope, .. } if of(envelope)))
+    };
+    assert!(is(|envelope| matches!(envelope, Envelope::Declined { .. })), "P1");
+    assert!(!is(|envelope| matches!(envelope, Envelope::Held { .. })), "P1");
+    assert_eq!(counted(&bench, "copies_lost"), 1);
 }
 
 /// A message whose deliveries are counted, and its key.
