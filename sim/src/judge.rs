@@ -146,6 +146,12 @@ impl Judge {
         self.oracle.rots((now, at), keys, look);
     }
 
+    /// Rows of messages at a node are lost.
+    pub(crate) fn rows_lost(&mut self, now: u64, at: usize, keys: &[MessageKey], look: Look<'_>) {
+        self.weather.disturb();
+        self.oracle.rows_lost((now, at), keys, look);
+    }
+
     /// Something is so.
     pub(crate) fn judge(&mut self, now: u64, fact: &Fact, look: Look<'_>) {
         let scene = Scene { now, oracle: &self.oracle, weather: &self.weather, look };

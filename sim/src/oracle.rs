@@ -10,6 +10,7 @@
 mod accepted;
 mod facts;
 mod fate;
+mod lost_rows;
 mod put_back;
 mod streams;
 mod waits;
@@ -255,16 +256,6 @@ impl Oracle {
         }
     }
 
-    /// Some messages on a disk are damaged: what nobody else has is excused.
-    pub(crate) fn rots(&mut self, (now, at): (u64, usize), keys: &[MessageKey], look: Look<'_>) {
-        self.disk_lost = Some(now);
-        for name in keys.iter().filter_map(|key| self.rows.get(key)) {
-            if let Some(fate) = self.fates.get_mut(name) {
-                fate.lost_copy(at, &look(&fate.subject(*name)));
-            }
-        }
-    }
-
     /// Whether a disk was lost at this time or later.
     #[must_use]
     pub fn lost_disk_since(&self, then: u64) -> bool {
@@ -293,6 +284,7 @@ impl Oracle {
                 }
             }
             Fact::Delivered(delivered) => self.came(delivered),
+            Fact::Removed { at, name } => self.removed(*at, name, look),
             _ => {}
         }
     }

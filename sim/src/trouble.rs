@@ -147,6 +147,12 @@ impl World {
     /// them.
     pub(crate) fn rot(&mut self, at: usize, of_thousand: u32) {
         let keys = self.some_rows(at, of_thousand, "rot");
+        if keys.is_empty() {
+            return;
+        }
+        let Self { now, judge, processes, network, .. } = self;
+        let seen = |subject: &Subject| look(*now, (&processes[..], &*network), subject);
+        judge.rots(*now, at, &keys, &seen);
         self.processes[at].disk.rot(&keys);
     }
 
@@ -155,9 +161,13 @@ impl World {
     pub(crate) fn lose_rows(&mut self, at: usize, (of_thousand, loss): (u32, RowLoss)) {
         let name = if loss == RowLoss::Vanish { "vanish" } else { "rot headers" };
         let keys = self.some_rows(at, of_thousand, name);
-        if !keys.is_empty() {
-            self.judge.goals.note(Goal::RowsLost);
+        if keys.is_empty() {
+            return;
         }
+        let Self { now, judge, processes, network, .. } = self;
+        let seen = |subject: &Subject| look(*now, (&processes[..], &*network), subject);
+        judge.rows_lost(*now, at, &keys, &seen);
+        judge.goals.note(Goal::RowsLost);
         match loss {
             RowLoss::Vanish => self.processes[at].disk.vanish(&keys),
             RowLoss::Header => self.processes[at].disk.rot_headers(&keys),
@@ -170,9 +180,6 @@ impl World {
         keys.retain(|_| self.rng.random_range(0..1000) < of_thousand);
         if !keys.is_empty() {
             self.report.line(self.now, format_args!("{how} {} {}", at + 1, keys.len()));
-            let Self { now, judge, processes, network, .. } = self;
-            let seen = |subject: &Subject| look(*now, (&processes[..], &*network), subject);
-            judge.rots(*now, at, &keys, &seen);
         }
         keys
     }

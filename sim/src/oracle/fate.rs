@@ -44,6 +44,8 @@ pub struct Fate {
     pub lost_by: BTreeSet<usize>,
     /// Those of them that had it on disk, and so may have said that they have it.
     pub had_by: BTreeSet<usize>,
+    /// Whose disks have lost its row: once started anew they do not know that they had it.
+    pub row_lost_by: BTreeSet<usize>,
     /// Whether, after its deletion was confirmed, a disk was lost that may have had its tombstone,
     /// and nobody that is up has it on disk.
     pub unburied: bool,
@@ -94,6 +96,7 @@ impl Fate {
             taken: None,
             lost_by: BTreeSet::new(),
             had_by: BTreeSet::new(),
+            row_lost_by: BTreeSet::new(),
             unburied: false,
             revived: false,
             put_back: BTreeSet::new(),
@@ -122,6 +125,14 @@ impl Fate {
             self.kept_at.retain(|kept| *kept != at && counts(kept));
             self.excused |= self.kept_at.is_empty();
         }
+    }
+
+    /// Whether it was confirmed and lies at this node alone, and another that had it has lost its
+    /// row and does not know that it had one. See [`super::lost_rows`].
+    pub(crate) fn is_denied(&self, at: usize, witness: &Witness) -> bool {
+        let mut unknowing = self.row_lost_by.difference(&witness.losers);
+        let mut whole = witness.holders.difference(&witness.damaged);
+        self.confirmed.is_some() && whole.all(|by| *by == at) && unknowing.any(|by| *by != at)
     }
 
     /// Since when it is certainly ready, if it certainly is to be consumed; its queue delays it by

@@ -202,6 +202,21 @@ impl History {
         self
     }
 
+    /// A disk loses the row of a message.
+    pub(super) fn loses_row(&mut self, at: usize, number: u64) -> &mut Self {
+        let name = (queue(), 0, PRODUCER, number);
+        let stamp = self.judge.oracle.fate(&name).expect("it was sent").label.stamp;
+        let key = gaggle_core::ledger::MessageKey { queue: name.0, partition: name.1, stamp };
+        let witness = self.witness.clone();
+        self.judge.rows_lost(self.now, at, &[key], &|_| witness.clone());
+        self
+    }
+
+    /// A node knows that it has lost what it had.
+    pub(super) fn knows_lost(&mut self, at: usize) {
+        self.witness.losers.insert(at);
+    }
+
     /// A node is removed from the cluster. Its process has not heard of it yet.
     pub(super) fn strikes(&mut self, at: usize) -> &mut Self {
         self.witness.struck.insert(at);

@@ -3,9 +3,11 @@
 //!
 //! A row of a confirmed message may go from a disk when somebody asked for its delete, a rule of
 //! its queue takes it, its node has its tombstone, or the copy is damaged: never because something
-//! is missing elsewhere. What was purged or deleted with its queue does not come again
-//! once it is fair; but a purge takes only what was accepted before it, and a send that was not
-//! answered by then may be accepted after it, of a message that another send has stored before.
+//! is missing elsewhere; but where others have lost its row, and with it that they ever had one,
+//! the last copy goes as one that was never confirmed. What was purged or deleted with its queue
+//! does not come again once it is fair; but a purge takes only what was accepted before it, and a
+//! send that was not answered by then may be accepted after it, of a message that another send has
+//! stored before.
 //! What this file does not do: it does not know what the entries say.
 
 use crate::judge::{Scene, Subject};
@@ -43,7 +45,7 @@ fn removed(scene: &Scene<'_>, at: usize, name: &FullName) -> Option<String> {
     let subject = Subject { name: *name, stamp: fate.label.stamp, custodian: None };
     let witness = (scene.look)(&subject);
     let damaged = witness.losers.contains(&at) || witness.damaged.contains(&at);
-    let reason = witness.buriers.contains(&at) || damaged;
+    let reason = witness.buriers.contains(&at) || damaged || fate.is_denied(at, &witness);
     (!reason).then(|| format!("{} is removed at {} for no reason", show(*name), node_id(at)))
 }
 
@@ -78,6 +80,22 @@ mod tests {
         history.sends(A, 4).confirms(A, 4, 2).damaged([1]).removes(1, 4);
         history.purges().removes(0, 1);
         history.breaks_nothing();
+    }
+
+    #[test]
+    fn the_last_copy_may_go_where_another_lost_its_row_and_does_not_know_it() {
+        for (others, knows, broken) in
+            [(vec![], false, false), (vec![2], false, true), (vec![], true, true)]
+        {
+            let mut history = History::fair();
+            history.on_disks([0, 1]).sends(A, 1).confirms(A, 1, 2).loses_row(0, 1);
+            history.on_disks([1].into_iter().chain(others));
+            if knows {
+                history.knows_lost(0);
+            }
+            history.removes(1, 1);
+            if broken { history.breaks(13) } else { history.breaks_nothing() }
+        }
     }
 
     #[test]
