@@ -14,7 +14,6 @@ mod dev;
 mod disk;
 mod door;
 mod errands;
-mod full;
 mod large;
 mod memory;
 mod operating;

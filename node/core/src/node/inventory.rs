@@ -256,9 +256,10 @@ impl Node {
         lacking
     }
 
-    /// Goes on giving a node what it lacks, one read at a time, as long as its disk has room.
+    /// Goes on giving a node what it lacks, one read at a time, as long as its disk has room. Where
+    /// neither has any, custody cannot go to another for it: it is given all the same (P10).
     pub(super) fn make_up(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
-        let takes = !self.is_full(peer);
+        let takes = !self.is_full(peer) || self.is_full(self.config.node);
         let Some(session) = self.sessions.progress_mut(peer) else { return };
         if takes
             && session.make_up_pending == 0

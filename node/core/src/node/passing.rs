@@ -1,12 +1,13 @@
 //! Custody as it is passed: yields, what is handed over, and the leases that are told before.
 //!
 //! Of two nodes in session a fit one goes before one that is not, else the earlier holder before
-//! the later one. A node is fit that is not slow, is not to leave the cluster, and waits for no
-//! remembered member that is away. When the other goes before, lacks nothing any more that this
-//! side could give, and was told all that this side has, without which it may hand nothing out (P4,
-//! P10), this side tells its leases and stops handing out: as the later holder it *yields*, as the
-//! earlier one it *hands over* what the other had yielded. The other takes it back by yielding
-//! again, which it does once the earlier one is fit.
+//! the later one. A node is fit that is not slow, is not to leave the cluster, has room on its disk
+//! (else it may lack what it is listed for), and waits for no remembered member that is away. When
+//! the other goes before, lacks nothing any more that this side could give, and was told all that
+//! this side has, without which it may hand nothing out (P4, P10), this side tells its leases and
+//! stops handing out: as the later holder it *yields*, as the earlier one it *hands over* what the
+//! other had yielded. The other takes it back by yielding again, which it does once the earlier one
+//! is fit.
 //!
 //! Invariant: nobody passes on what it was not passed, so one of the two has it or it is on its
 //! way, and what the next custodian must know is on the same stream before it.
@@ -25,7 +26,8 @@ use crate::queue::Flight;
 impl Node {
     /// Whether custody is in good hands here, as long as there is a choice.
     fn is_fit(&self) -> bool {
-        !self.is_slow() && !self.leaves() && !self.sessions.is_waiting()
+        let full = self.is_full(self.config.node);
+        !self.is_slow() && !self.leaves() && !full && !self.sessions.is_waiting()
     }
 
     /// Tells those who do not know it yet whether this node is fit, and passes on what that is the
