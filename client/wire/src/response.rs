@@ -104,7 +104,7 @@ pub enum Standing {
     Slow,
     /// It is not reachable.
     Down,
-    /// Its disk is full: it takes no sends, and does all else.
+    /// Its disk is full: it takes no sends, and others hand out for it if they can.
     Full,
 }
 

@@ -69,7 +69,7 @@ use crate::envelope::{Envelope, PEER_VERSION, PeerHello};
 use crate::event::{Event, Surroundings};
 use crate::lag::Lag;
 use crate::ledger::{Key, MessageKey, Write, key::meta, record};
-use crate::membership::{Member, Membership, Output, Profile, Zone};
+use crate::membership::{Member, Membership, Output, Profile, Readiness, Zone};
 use crate::now::{Mono, Now};
 use crate::queue::Partition;
 use crate::ranges::Ranges;
@@ -124,8 +124,8 @@ struct Run {
     skews: BTreeMap<QueueId, ArrivalSkew>,
     /// What the runtime counted.
     counted: Vec<(&'static str, u64)>,
-    /// What was last said of the own readiness: ready, slow, space.
-    told: (bool, bool, Space),
+    /// What was last said of the own readiness.
+    told: Readiness,
     /// How much room the own disk has.
     space: Space,
     /// What clients were told last of the members.
@@ -312,25 +312,20 @@ impl Node {
     }
 
     fn standing(&self, node: NodeId, member: &Member) -> Standing {
-        if node == self.config.node {
-            return match (self.is_ready(), self.run.space, self.is_slow()) {
-                (false, ..) => Standing::NotReady,
-                (true, Space::Full, _) => Standing::Full,
-                (true, _, true) => Standing::Slow,
-                (true, _, false) => Standing::Ready,
-            };
+        let own = node == self.config.node;
+        if !own && !member.is_present() {
+            return Standing::Down;
         }
-        if !member.is_present() {
-            Standing::Down
-        } else if !member.ready {
-            Standing::NotReady
-        } else if member.space == Space::Full {
-            Standing::Full
-        } else if member.slow {
-            Standing::Slow
-        } else {
-            Standing::Ready
+        match if own { self.readiness() } else { member.readiness } {
+            Readiness { ready: false, .. } => Standing::NotReady,
+            Readiness { space: Space::Full, .. } => Standing::Full,
+            Readiness { slow: true, .. } => Standing::Slow,
+            Readiness { .. } => Standing::Ready,
         }
+    }
+
+    fn readiness(&self) -> Readiness {
+        Readiness { ready: self.is_ready(), slow: self.is_slow(), space: self.run.space }
     }
 
     /// Whether this node hands out and accepts: its marks are in, its disk is well, it stays.
@@ -350,9 +345,7 @@ impl Node {
         Profile {
             zone: Zone::parse(&self.config.zone).unwrap_or_default(),
             client_address: self.config.client_address,
-            ready: self.run.told.0,
-            slow: self.run.told.1,
-            space: self.run.told.2,
+            readiness: self.run.told,
         }
     }
 

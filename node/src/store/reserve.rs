@@ -42,28 +42,31 @@ impl Reserve {
 
     /// How much room there is now. The reserve is made again if there is enough for it.
     pub(crate) fn measure(&mut self) -> Measured {
-        let Some(dir) = self.dir.clone() else { return Measured::default() };
-        let measured = match measure(&dir) {
-            Ok(measured) => measured,
+        let Some(dir) = &self.dir else { return Measured::default() };
+        match measure(dir) {
+            Ok(measured) => self.keep(&dir.join(RESERVE), measured),
             Err(error) => {
                 tracing::warn!(dir = %dir.display(), %error, "cannot tell how full the disk is");
-                return Measured::default();
+                Measured::default()
             }
-        };
-        if !self.possible || dir.join(RESERVE).exists() {
+        }
+    }
+
+    /// Makes the reserve if it is not there and this is room enough; what there is for the core.
+    fn keep(&mut self, path: &Path, measured: Measured) -> Measured {
+        if !self.possible || path.exists() {
             return measured;
         }
         let bytes = BYTES_MAX.min(measured.total / 16);
         if measured.free < full_below(measured.total) + bytes {
             return Measured { free: 0, ..measured };
         }
-        self.make(&dir, bytes);
+        self.make(path, bytes);
         measured
     }
 
-    fn make(&mut self, dir: &Path, bytes: u64) {
-        let path = dir.join(RESERVE);
-        let open = OpenOptions::new().write(true).create(true).truncate(true).open(&path);
+    fn make(&mut self, path: &Path, bytes: u64) {
+        let open = OpenOptions::new().write(true).create(true).truncate(true).open(path);
         let made = open.and_then(|file| {
             fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
             file.sync_all()
@@ -71,7 +74,7 @@ impl Reserve {
         if let Err(error) = made {
             self.possible = false;
             tracing::warn!(%error, "no room can be set aside for deletes on a full disk");
-            remove(&path);
+            remove(path);
         }
     }
 
@@ -110,18 +113,30 @@ const BYTES_MAX: u64 = 64 << 20;
 mod tests {
     use super::*;
 
+    const MIB: u64 = 1 << 20;
+
     #[test]
     fn it_is_made_where_there_is_room_and_gives_its_bytes_back_once() {
         let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(RESERVE);
         let mut reserve = Reserve::of(Some(dir.path().to_owned()));
-        let before = reserve.measure();
-        assert!(before.free > 0 && before.total >= before.free, "{before:?}");
-        let file = dir.path().join(RESERVE);
-        assert_eq!(file.metadata().unwrap().len(), BYTES_MAX.min(before.total / 16));
+        let of_160 = |free| Measured { free: free * MIB, total: 160 * MIB };
+        // A twentieth is the mark, and a sixteenth is set aside.
+        assert_eq!(reserve.keep(&path, of_160(17)), of_160(0));
+        assert!(!path.exists() && !reserve.spend());
+        assert_eq!(reserve.keep(&path, of_160(18)), of_160(18));
+        assert_eq!(path.metadata().unwrap().len(), 10 * MIB);
+        assert_eq!(reserve.keep(&path, of_160(3)), of_160(3), "it is kept until it is needed");
         assert!(reserve.spend());
-        assert!(!file.exists() && !reserve.spend());
-        reserve.measure();
-        assert!(file.exists(), "there is room for another one");
+        assert_eq!(reserve.keep(&path, of_160(13)), of_160(0), "what it gave is for deletes");
+        assert!(!path.exists() && !reserve.spend());
+    }
+
+    #[test]
+    fn a_disk_is_measured() {
+        let dir = tempfile::tempdir().unwrap();
+        let Measured { free, total } = measure(dir.path()).unwrap();
+        assert!(total > 0 && total >= free, "{free} of {total}");
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub(crate) use config::MembershipConfig;
 pub use config::PACKET_SIZE_LIMIT;
 pub(crate) use identity::Generation;
 pub(crate) use packet::PacketRefused;
-pub(crate) use profile::{Profile, Zone};
+pub(crate) use profile::{Profile, Readiness, Zone};
 pub(crate) use view::{Member, MemberState, View};
 
 use crate::now::Mono;

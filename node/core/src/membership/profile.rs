@@ -91,19 +91,19 @@ pub(crate) struct Profile {
     pub(crate) zone: Zone,
     /// Where clients reach it.
     pub(crate) client_address: SocketAddr,
-    /// Whether it may be given work.
+    /// How ready it is.
+    pub(crate) readiness: Readiness,
+}
+
+/// How ready a node says that it is. Steers who is given work and copies, and never what is safe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Readiness {
+    /// Whether it has its marks, disk and clock in order, and may be given work.
     pub(crate) ready: bool,
-    /// Whether it lags.
+    /// Whether its disk or loop lags: custody goes elsewhere.
     pub(crate) slow: bool,
     /// How much room its disk has.
     pub(crate) space: Space,
-}
-
-impl Profile {
-    /// What is said of a node that does not serve yet.
-    pub(crate) fn unready(zone: Zone, client_address: SocketAddr, space: Space) -> Self {
-        Self { zone, client_address, ready: false, slow: false, space }
-    }
 }
 
 /// Which of a node's profiles is the newest.
@@ -244,8 +244,8 @@ mod tests {
     fn notice(zone: &str, client_address: SocketAddr) -> Notice {
         let zone = Zone::parse(zone).unwrap();
         let edition = Edition { generation: Generation::of_boot(3), sequence: 2 };
-        let profile =
-            Profile { zone, client_address, ready: true, slow: false, space: Space::Scarce };
+        let readiness = Readiness { ready: true, slow: false, space: Space::Scarce };
+        let profile = Profile { zone, client_address, readiness };
         Notice { node: NodeId(5), edition, profile }
     }
 

@@ -10,8 +10,7 @@ use std::net::SocketAddr;
 use gaggle_wire::NodeId;
 
 use super::identity::Generation;
-use super::profile::{Profile, Zone};
-use crate::space::Space;
+use super::profile::{Profile, Readiness, Zone};
 
 /// How a member looks from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,12 +34,8 @@ pub(crate) struct Member {
     pub(crate) zone: Zone,
     /// How it looks from here.
     pub(crate) state: MemberState,
-    /// Whether it says that it has its marks, disk and clock in order. Steers placement only.
-    pub(crate) ready: bool,
-    /// Whether it says that its disk or loop lags: custody goes elsewhere.
-    pub(crate) slow: bool,
-    /// How much room it says its disk has. Steers placement only.
-    pub(crate) space: Space,
+    /// How ready it says that it is.
+    pub(crate) readiness: Readiness,
     /// Which claim to its name this is; at least its boot counter times 65,536.
     pub(crate) generation: Generation,
 }
@@ -96,17 +91,8 @@ impl View {
         let Some(member) = self.members.get_mut(&node) else {
             self.version += 1;
             let zone = Zone::default();
-            let (client_address, ready, slow, space) = (None, false, false, Space::Plenty);
-            let fresh = Member {
-                peer_address,
-                client_address,
-                zone,
-                state,
-                ready,
-                slow,
-                space,
-                generation,
-            };
+            let (client_address, readiness) = (None, Readiness::default());
+            let fresh = Member { peer_address, client_address, zone, state, readiness, generation };
             self.members.insert(node, fresh);
             return;
         };
@@ -116,7 +102,7 @@ impl View {
         }
         if !member.generation.same_run(generation) {
             // What a former run said of its readiness says nothing of this one.
-            (member.ready, member.slow, member.space) = (false, false, Space::Plenty);
+            member.readiness = Readiness::default();
         }
         (member.peer_address, member.state, member.generation) = (peer_address, state, generation);
         self.version += 1;
@@ -142,16 +128,15 @@ impl View {
     /// Takes in what a node says of itself; nothing happens when the node is not in the view.
     pub(super) fn describe(&mut self, node: NodeId, profile: &Profile) {
         let Some(member) = self.members.get_mut(&node) else { return };
-        let known = (member.client_address, member.ready, member.slow, member.space);
-        if known == (Some(profile.client_address), profile.ready, profile.slow, profile.space)
+        let known = (member.client_address, member.readiness);
+        if known == (Some(profile.client_address), profile.readiness)
             && member.zone.is_same(&profile.zone)
         {
             return;
         }
         member.client_address = Some(profile.client_address);
         member.zone = profile.zone.clone();
-        (member.ready, member.slow) = (profile.ready, profile.slow);
-        member.space = profile.space;
+        member.readiness = profile.readiness;
         self.version += 1;
     }
 }

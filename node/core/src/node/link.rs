@@ -15,7 +15,7 @@ use crate::effect::{Effect, Effects};
 use crate::envelope::{Envelope, PeerHello, Span, Wanted};
 use crate::event::LinkId;
 use crate::ledger::{Key, Write, record};
-use crate::membership::{Generation, Profile, Zone};
+use crate::membership::{Generation, Profile, Readiness, Zone};
 use crate::now::Now;
 use crate::session::Disk;
 use crate::table::Stage;
@@ -58,7 +58,8 @@ impl Node {
         self.membership.readmit(peer);
         let mut out = Vec::new();
         let zone = Zone::parse(&hello.zone).unwrap_or_default();
-        let profile = Profile::unready(zone, hello.client_address, hello.space);
+        let readiness = Readiness { space: hello.space, ..Readiness::default() };
+        let profile = Profile { zone, client_address: hello.client_address, readiness };
         self.membership.learn(peer, hello.boot, profile, &mut out);
         self.membership_said(now, out, effects);
         self.sessions.start(link, peer, hello.boot);
@@ -278,7 +279,7 @@ impl Node {
     }
 
     pub(super) fn tell_readiness(&mut self, now: Now, effects: &mut Effects) {
-        let told = (self.is_ready(), self.is_slow(), self.run.space);
+        let told = self.readiness();
         if told != self.run.told {
             self.run.told = told;
             let (profile, mut out) = (self.profile(), Vec::new());

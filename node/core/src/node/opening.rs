@@ -28,12 +28,11 @@ use crate::lag::Lag;
 use crate::ledger::key::meta;
 use crate::ledger::record::RecordError;
 use crate::ledger::{Key, MessageKey, MessageRecord, Row, Write, record};
-use crate::membership::{Contacts, Me, Membership, MembershipConfig, Profile, Zone};
+use crate::membership::{Contacts, Me, Membership, MembershipConfig, Profile, Readiness, Zone};
 use crate::now::Now;
 use crate::queue::Partition;
 use crate::reception::Reception;
 use crate::session::{DiskRecord, Disks, PartitionId, Sessions};
-use crate::space::Space;
 use crate::table::{Entry, Removal, Stage, Table};
 use crate::timer::{Timer, Timers};
 
@@ -207,7 +206,8 @@ impl Node {
         let process = ProcessId(rng.random());
         let foca_seed = rng.random();
         let boot = if opened.boot == 0 { config.first_boot } else { opened.boot + 1 };
-        let profile = Profile::unready(zone, config.client_address, Space::Plenty);
+        let readiness = Readiness::default();
+        let profile = Profile { zone, client_address: config.client_address, readiness };
         let me = Me { node: config.node, boot, peer_address: config.peer_address, profile };
         let remembered = opened.members;
         let awaited: BTreeSet<NodeId> = remembered.iter().map(|(node, _)| *node).collect();
@@ -228,8 +228,8 @@ impl Node {
                 lag: Lag::default(),
                 counters: BTreeMap::from([("rows_damaged", opened.damaged)]),
                 skews: BTreeMap::new(),
-                told: (false, false, Space::Plenty),
-                space: Space::Plenty,
+                told: readiness,
+                space: readiness.space,
                 welcomed: None,
                 members_written: opened.written,
                 uncounted: opened.uncounted,

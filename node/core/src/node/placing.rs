@@ -37,9 +37,15 @@ impl Node {
 
     /// The ranking, as far as new copies can be taken.
     pub(super) fn placement(&self, id: PartitionId) -> Vec<NodeId> {
-        let mut placement = self.ranking(id);
-        placement.retain(|node| !self.is_full(*node));
-        placement.sort_by_key(|node| self.space(*node));
+        let (mut placement, mut scarce) = (Vec::new(), Vec::new());
+        for node in self.ranking(id) {
+            match self.space(node) {
+                Space::Plenty => placement.push(node),
+                Space::Scarce => scarce.push(node),
+                Space::Full => {}
+            }
+        }
+        placement.append(&mut scarce);
         placement
     }
 
@@ -78,7 +84,7 @@ impl Node {
         if node == self.config.node {
             return self.run.space;
         }
-        self.membership.view().member(node).map_or(Space::Plenty, |member| member.space)
+        self.membership.view().member(node).map_or(Space::Plenty, |member| member.readiness.space)
     }
 }
 

@@ -10,7 +10,6 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::super::*;
-use crate::space::Space;
 
 pub(super) const MS: Duration = Duration::from_millis(1);
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -298,5 +297,10 @@ pub(super) fn peer(who: usize) -> SocketAddr {
 pub(super) fn profile(who: usize) -> Profile {
     let zone = Zone::parse(&format!("zone-{who}")).unwrap();
     let client_address = SocketAddr::from(([10, 1, 0, who as u8 + 1], 7_400));
-    Profile::unready(zone, client_address, Space::Plenty)
+    Profile { zone, client_address, readiness: Readiness::default() }
+}
+
+pub(super) fn ready_profile(who: usize) -> Profile {
+    let readiness = Readiness { ready: true, ..Readiness::default() };
+    Profile { readiness, ..profile(who) }
 }

@@ -109,11 +109,12 @@ fn ready_and_slow_are_everywhere_within_a_second() {
     for seed in 0..20 {
         let mut flock = Flock::formed(5, seed);
         flock.loss = 50;
-        let changed = Profile { ready: true, slow: true, space: Space::Full, ..profile(2) };
+        let all = Readiness { ready: true, slow: true, space: Space::Full };
+        let changed = Profile { readiness: all, ..profile(2) };
         flock.call(2, |membership, now, out| membership.set_profile(now, changed, out));
         flock.until(SECOND, |flock| {
             flock.living().iter().all(|who| {
-                flock.view(*who).member(node(2)).is_some_and(|member| member.ready && member.slow)
+                flock.view(*who).member(node(2)).is_some_and(|member| member.readiness == all)
             })
         });
     }
@@ -124,9 +125,9 @@ fn a_hello_tells_the_profile_of_its_own_run_only() {
     let mut flock = Flock::new(2, 1);
     (0..2).for_each(|who| flock.start(who));
     flock.until(SECOND * 5, |flock| flock.state(0, 1) == Some(MemberState::Alive));
-    let said = Profile { ready: true, ..profile(1) };
+    let said = ready_profile(1);
     flock.call(0, |membership, _, out| membership.learn(node(1), 9, said.clone(), out));
-    assert!(!flock.view(0).member(node(1)).unwrap().ready, "another run said that");
+    assert!(!flock.view(0).member(node(1)).unwrap().readiness.ready, "another run said that");
 
     let mut flock = Flock::new(2, 1);
     (0..2).for_each(|who| flock.start(who));
@@ -139,9 +140,11 @@ fn a_hello_tells_the_profile_of_its_own_run_only() {
 #[test]
 fn a_fast_restart_is_seen_as_a_newer_generation_that_is_not_ready() {
     let mut flock = Flock::formed(3, 5);
-    let ready = Profile { ready: true, ..profile(2) };
+    let ready = ready_profile(2);
     flock.call(2, |membership, now, out| membership.set_profile(now, ready, out));
-    flock.until(SECOND * 2, |flock| flock.view(0).member(node(2)).is_some_and(|m| m.ready));
+    flock.until(SECOND * 2, |flock| {
+        flock.view(0).member(node(2)).is_some_and(|m| m.readiness.ready)
+    });
     let before = flock.view(0).member(node(2)).unwrap().generation;
     flock.kill(2);
     flock.run(MS * 50);
@@ -149,7 +152,7 @@ fn a_fast_restart_is_seen_as_a_newer_generation_that_is_not_ready() {
     flock.until(SECOND * 5, |flock| {
         flock.view(0).member(node(2)).is_some_and(|member| member.generation > before)
     });
-    assert!(!flock.view(0).member(node(2)).unwrap().ready);
+    assert!(!flock.view(0).member(node(2)).unwrap().readiness.ready);
     flock.until(SECOND * 5, Flock::is_complete);
     assert_eq!(flock.geese[0].rejoined + flock.geese[1].rejoined, 0);
 }

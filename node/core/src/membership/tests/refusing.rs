@@ -152,10 +152,10 @@ fn a_removed_node_is_in_the_view_only_while_it_is_there() {
 fn what_a_run_says_of_itself_is_not_outdone_by_one_of_another_disk() {
     let mut flock = Flock::formed(3, 1);
     flock.call(0, |membership, _, out| membership.learn(node(2), 900, profile(2), out));
-    let ready = Profile { ready: true, ..profile(2) };
+    let ready = ready_profile(2);
     flock.call(2, |membership, now, out| membership.set_profile(now, ready, out));
     flock.run(SECOND * 5);
-    assert!(flock.view(0).member(node(2)).unwrap().ready);
+    assert!(flock.view(0).member(node(2)).unwrap().readiness.ready);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::envelope::{CopyItem, LeaseTold, delivery_message};
 use crate::event::{LinkId, Missed};
 use crate::table::Entry;
 
-fn counted(bench: &Bench, counter: &str) -> u64 {
+pub(super) fn counted(bench: &Bench, counter: &str) -> u64 {
     bench.node.run.counters.get(counter).copied().unwrap_or_default()
 }
 
@@ -175,13 +175,14 @@ fn a_copy_that_is_here_again_keeps_its_own_count_beside_the_lease_of_another_cus
     assert_eq!(bench.receive(1, 0).unwrap()[0].receipt.delivery, 4, "P3");
 }
 
-/// Who fetches has lost its copy, and so counts for one more host: an old copy that nobody was
-/// known to share was not given, and who was asked for it later said that it has it.
-#[test]
-fn an_old_copy_is_given_to_who_has_lost_its_own_though_nobody_has_said_that_both_have_it() {
+/// The other holder of a queue of two, and the connection to it.
+pub(super) const HOLDER: (NodeId, LinkId) = (NodeId(2), LinkId(1));
+
+/// A node that has been up for long, in session with the other holder of a queue of two.
+pub(super) fn of_two_holders() -> (Bench, QueueId) {
+    let (peer, link) = HOLDER;
     let mut bench = Bench::open(BTreeMap::new(), 200_000);
     bench.handle(Event::Started);
-    let (peer, link) = (NodeId(2), LinkId(1));
     let hello = PeerHello { node: peer, store: 9, ..bench.node.hello() };
     bench.handle(Event::LinkUp { link, hello: Box::new(hello) });
     let settings = Settings { replicas: 2, confirms: 2, at_least: 2, ..Settings::standalone() };
@@ -189,6 +190,14 @@ fn an_old_copy_is_given_to_who_has_lost_its_own_though_nobody_has_said_that_both
     let entry = Entry::new(queue, QueueName::parse("orders").unwrap(), settings);
     let envelope = Envelope::Table { call: 0, entries: vec![entry], removals: Vec::new() };
     bench.handle(Event::Envelope { link, envelope });
+    (bench, queue)
+}
+
+/// Who fetches has lost its copy, and so counts for one more host: an old copy that nobody was
+/// known to share was not given, and who was asked for it later said that it has it.
+#[test]
+fn an_old_copy_is_given_to_who_has_lost_its_own_though_nobody_has_said_that_both_have_it() {
+    let ((mut bench, queue), (peer, link)) = (of_two_holders(), HOLDER);
     let (holders, label) = (vec![ME, peer], bench.label(1));
     let envelope = copy_of((queue, 0), holders.clone(), vec![label]);
     bench.handle(Event::Envelope { link, envelope });

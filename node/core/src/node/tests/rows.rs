@@ -4,13 +4,8 @@ use std::time::Duration;
 
 use gaggle_wire::{Refusal, SendException};
 
+use super::repair::{HOLDER, counted, of_two_holders};
 use super::*;
-use crate::event::LinkId;
-use crate::table::Entry;
-
-fn counted(bench: &Bench, counter: &str) -> u64 {
-    bench.node.run.counters.get(counter).copied().unwrap_or_default()
-}
 
 #[test]
 fn a_resend_of_what_was_lost_unnoticed_is_stored_again_and_is_no_clash() {
@@ -51,16 +46,7 @@ fn another_message_with_an_id_under_another_stamp_is_refused_wherever_it_lies() 
 
 #[test]
 fn a_copy_that_comes_again_and_was_lost_unnoticed_is_not_said_to_be_held() {
-    let mut bench = Bench::open(BTreeMap::new(), 200_000);
-    bench.handle(Event::Started);
-    let (peer, link) = (NodeId(2), LinkId(1));
-    let hello = PeerHello { node: peer, store: 9, ..bench.node.hello() };
-    bench.handle(Event::LinkUp { link, hello: Box::new(hello) });
-    let settings = Settings { replicas: 2, confirms: 2, at_least: 2, ..Settings::standalone() };
-    let queue = QueueId(bench.label(1).stamp);
-    let entry = Entry::new(queue, QueueName::parse("orders").unwrap(), settings);
-    let envelope = Envelope::Table { call: 0, entries: vec![entry], removals: Vec::new() };
-    bench.handle(Event::Envelope { link, envelope });
+    let ((mut bench, queue), (peer, link)) = (of_two_holders(), HOLDER);
     let labels = vec![bench.label(1), bench.label(2)];
     let envelope = copy_of((queue, 0), vec![ME, peer], labels);
     bench.handle(Event::Envelope { link, envelope: envelope.clone() });
@@ -75,23 +61,24 @@ fn a_copy_that_comes_again_and_was_lost_unnoticed_is_not_said_to_be_held() {
     assert_eq!(counted(&bench, "copies_lost"), 1);
 }
 
-/// A message whose deliveries are counted, and its key.
-fn delivered_before(bench: &mut Bench, queue: QueueId) -> MessageKey {
+/// A node that scrubs each second and holds a message whose deliveries are counted, and its key.
+fn delivered_before() -> (Bench, MessageKey) {
+    let mut bench = Bench::new();
+    bench.node.config.scrub_every = Duration::from_secs(1);
+    let queue = bench.queue(one_partition());
     bench.send(queue, 1..=1);
     for delivery in 1..=2 {
         let came = bench.receive(1, 0).unwrap().remove(0);
         assert_eq!(came.receipt.delivery, delivery);
         bench.ask(Request::Release { receipts: vec![came.receipt], delay_ms: 0 });
     }
-    MessageKey { queue, partition: 0, stamp: bench.label(1).stamp }
+    let stamp = bench.label(1).stamp;
+    (bench, MessageKey { queue, partition: 0, stamp })
 }
 
 #[test]
 fn a_count_of_deliveries_goes_once_its_message_was_lost_everywhere_and_not_before() {
-    let mut bench = Bench::new();
-    bench.node.config.scrub_every = Duration::from_secs(1);
-    let queue = bench.queue(one_partition());
-    let key = delivered_before(&mut bench, queue);
+    let (mut bench, key) = delivered_before();
     let count = Key::Deliveries(key).encode();
     bench.rows.remove(&key.encode());
     bench.pass(3000);
@@ -104,14 +91,11 @@ fn a_count_of_deliveries_goes_once_its_message_was_lost_everywhere_and_not_befor
 
 #[test]
 fn a_message_whose_row_says_nothing_keeps_its_count_for_when_it_is_here_again() {
-    let mut bench = Bench::new();
-    bench.node.config.scrub_every = Duration::from_secs(1);
-    let queue = bench.queue(one_partition());
-    let key = delivered_before(&mut bench, queue);
+    let (mut bench, key) = delivered_before();
     bench.rows.insert(key.encode(), Vec::new());
     bench.pass(3000);
     assert_eq!(counted(&bench, "copies_lost"), 1);
-    bench.send(queue, 1..=1);
+    bench.send(key.queue, 1..=1);
     let again = bench.receive(1, 0).unwrap();
     assert_eq!(again[0].receipt.delivery, 3, "P3: no receipt names two deliveries");
 }
@@ -135,9 +119,7 @@ fn what_the_scrub_removes_as_unreadable_is_not_handed_out_from_memory() {
 
 #[test]
 fn what_nobody_can_tell_the_message_of_goes_when_a_node_opens() {
-    let mut bench = Bench::new();
-    let queue = bench.queue(one_partition());
-    let key = delivered_before(&mut bench, queue);
+    let (bench, key) = delivered_before();
     let count = Key::Deliveries(key).encode();
     let mut rows = bench.rows.clone();
     let mut bench = Bench::open(rows.clone(), 1000);
