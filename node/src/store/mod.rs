@@ -16,6 +16,7 @@
 //!
 //! What this room does not do: it knows no events, and decides nothing about a lost message.
 
+mod change;
 mod file;
 mod reserve;
 mod source;
@@ -29,20 +30,21 @@ use bytes::Bytes;
 use gaggle_core::effect::Contents;
 use gaggle_core::event::ScanEnd;
 use gaggle_core::ledger::key::meta;
-use gaggle_core::ledger::{Key, MessageKey, MessageRecord, Row, Write, record, row_part};
+use gaggle_core::ledger::{Key, MessageKey, Row, record, row_part};
 use gaggle_wire::Label;
 use redb::{
-    Builder, Database, Durability, ReadableDatabase, ReadableTable, StorageBackend, Table,
-    TableDefinition,
+    Builder, Database, Durability, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition,
 };
 use thiserror::Error;
 
+pub use change::Change;
 pub(crate) use file::{make_dir, write_durably};
 pub(crate) use reserve::Reserve;
 pub use source::StoreSource;
 pub(crate) use threads::{Content, Threads, ThreadsEvent, Wanted, supervised};
 
 use crate::entropy;
+use change::{apply, checked_content, is_whole};
 
 /// Why a store cannot be used. Nothing that was confirmed before is lost by it.
 #[derive(Debug, Error)]
@@ -120,15 +122,6 @@ pub enum Phases {
     One,
     /// With two: pages first, then the word that they count. No checksum decides.
     Two,
-}
-
-/// One change with the content that it takes.
-#[derive(Clone, Debug)]
-pub struct Change {
-    /// What the core asks for.
-    pub write: Write,
-    /// Of a `PutMessage`. When it is missing, the content that is in the store already stays.
-    pub content: Option<Bytes>,
 }
 
 /// Which rows to read.
@@ -292,78 +285,6 @@ impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store").field("path", &self.path).field("id", &self.id).finish()
     }
-}
-
-/// Whether the header of a stored message can be read, and its content is the right one.
-fn is_whole(key: &MessageKey, value: &[u8]) -> bool {
-    let label = MessageRecord::decode(key, value).map(|record| record.label);
-    label.is_ok_and(|label| checked_content(key, &label, value).is_some())
-}
-
-/// The content behind the header of a stored message, if both are whole and it is this message.
-fn checked_content<'v>(key: &MessageKey, label: &Label, value: &'v [u8]) -> Option<&'v [u8]> {
-    MessageRecord::decode(key, value).ok()?;
-    let content = value.get(MessageRecord::header_length(value)..)?;
-    label.matches(content).then_some(content)
-}
-
-fn apply(table: &mut Table<'_, &[u8], &[u8]>, change: &Change) -> Result<(), StoreError> {
-    match &change.write {
-        Write::Put { key, value } => {
-            table.insert(&key[..], &value[..]).map_err(redb::Error::from)?;
-        }
-        Write::Delete { key } => {
-            table.remove(&key[..]).map_err(redb::Error::from)?;
-        }
-        Write::DeleteRange { from, to } if from < to => {
-            table.retain_in(&from[..]..&to[..], |_, _| false).map_err(redb::Error::from)?;
-        }
-        Write::DeleteRange { .. } => {}
-        Write::PutMessage { key, header, label } => {
-            let content = match &change.content {
-                Some(content) => content.clone(),
-                None => present_content(table, key, |found| found == *label)?
-                    .ok_or_else(|| StoreError::NoContent(Box::new(*key)))?,
-            };
-            put_message(table, key, header, &content)?;
-        }
-        Write::PutHeader { key, header } => {
-            if let Some(content) = present_content(table, key, |_| true)? {
-                put_message(table, key, header, &content)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn put_message(
-    table: &mut Table<'_, &[u8], &[u8]>,
-    key: &MessageKey,
-    header: &[u8],
-    content: &[u8],
-) -> Result<(), StoreError> {
-    let (row, length) = (key.encode(), header.len() + content.len());
-    let mut place = table.insert_reserve(&row[..], length).map_err(redb::Error::from)?;
-    let (head, tail) = place.as_mut().split_at_mut(header.len());
-    head.copy_from_slice(header);
-    tail.copy_from_slice(content);
-    Ok(())
-}
-
-/// The content of a stored message that is whole and the right one.
-fn present_content(
-    table: &Table<'_, &[u8], &[u8]>,
-    key: &MessageKey,
-    is_right: impl FnOnce(Label) -> bool,
-) -> Result<Option<Bytes>, StoreError> {
-    let Some(value) = table.get(&key.encode()[..]).map_err(redb::Error::from)? else {
-        return Ok(None);
-    };
-    let label = MessageRecord::decode(key, value.value()).map(|record| record.label);
-    Ok(label
-        .ok()
-        .filter(|label| is_right(*label))
-        .and_then(|label| checked_content(key, &label, value.value()).map(Bytes::copy_from_slice)))
 }
 
 fn to_row(key: &[u8], value: &[u8]) -> Row {

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use gaggle_core::event::LoadId;
 use gaggle_core::ledger::key::{messages, rows_of_queue};
+use gaggle_core::ledger::{MessageRecord, Write};
 use gaggle_wire::{Message, NodeId, ProcessId, QueueId, Stamp};
 use redb::backends::InMemoryBackend;
 use tokio::sync::mpsc::unbounded_channel;
