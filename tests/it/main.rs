@@ -14,6 +14,7 @@ mod dev;
 mod disk;
 mod door;
 mod errands;
+mod full;
 mod large;
 mod memory;
 mod operating;

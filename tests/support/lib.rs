@@ -9,6 +9,7 @@ pub mod indoors;
 pub mod netns;
 pub mod proxy;
 pub mod relay;
+pub mod small_disk;
 pub mod store_medium;
 pub mod tally;
 

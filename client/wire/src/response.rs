@@ -220,8 +220,8 @@ pub struct NodeReport {
     pub clock_offset_ns: Option<i64>,
     /// Bytes of its store on disk.
     pub disk_bytes: u64,
-    /// Bytes that are free on that disk, less than a twentieth of it or 8 GiB of which are for
-    /// deletes alone.
+    /// Bytes there is room for, on that disk and within the store; the last twentieth or 8 GiB of
+    /// the disk is for deletes alone.
     pub disk_free_bytes: u64,
     /// Bytes of the socket buffer that the system granted.
     pub socket_buffer_bytes: u64,

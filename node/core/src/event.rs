@@ -128,7 +128,8 @@ pub enum ScanEnd {
 pub struct Surroundings {
     /// Bytes of the store on disk.
     pub disk_bytes: u64,
-    /// Bytes that are free on the disk: none when what was kept back for a full one is spent.
+    /// Bytes that are free on the disk and within the store: none when what was kept back for a
+    /// full disk is spent.
     pub disk_free_bytes: u64,
     /// Bytes that the disk has; 0 when that is not known.
     pub disk_total_bytes: u64,

@@ -110,6 +110,8 @@ pub(crate) struct Life {
     pub(super) deaf: bool,
     /// Why the core has to end.
     told_to_end: Option<Stop>,
+    /// Whether the core was told that the disk is full.
+    full: bool,
 }
 
 impl Life {
@@ -131,6 +133,7 @@ impl Life {
             renewed: false,
             deaf: false,
             told_to_end: None,
+            full: false,
         }
     }
 
@@ -241,7 +244,8 @@ impl Life {
 
     fn measure(&mut self, dials: &mut Dials) {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let disk = self.parts.reserve.measure();
+        let disk = self.parts.reserve.measure(self.parts.threads.spare_bytes());
+        self.full = disk.is_full();
         let surroundings = Surroundings {
             disk_bytes: self.parts.threads.bytes(),
             disk_free_bytes: disk.free,
@@ -255,6 +259,13 @@ impl Life {
         self.handle(Event::Counted(self.parts.network.closes.counted()), dials);
     }
 
+    /// A disk may be filled between two measurements, so each commit looks whether it is full.
+    fn look_for_room(&mut self, dials: &mut Dials) {
+        if !self.full && self.parts.reserve.is_short(self.parts.threads.spare_bytes()) {
+            self.measure(dials);
+        }
+    }
+
     fn report(&mut self, report: ThreadsEvent<Word>, dials: &mut Dials) -> Result<(), StoreError> {
         match report {
             ThreadsEvent::Committed { took } => {
@@ -265,6 +276,7 @@ impl Life {
                 for word in words {
                     self.speak(word);
                 }
+                self.look_for_room(dials);
             }
             ThreadsEvent::Loaded { load, page: Page { rows, end, damaged } } => {
                 self.handle(Event::Loaded { load, rows, end, damaged }, dials);

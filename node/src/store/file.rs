@@ -17,6 +17,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use super::used::Used;
 use super::{Store, StoreError, StoreOptions, builder, id_of, make_id, open_error};
 
 impl Store {
@@ -41,7 +42,8 @@ impl Store {
             Some(_) => {}
             None => write_durably(dir, SENTINEL, format!("{id:032x}\n").as_bytes())?,
         }
-        Ok(Self { database, phases: options.phases, path: Some(path), id })
+        let path = Some(path);
+        Ok(Self { database, phases: options.phases, path, id, used: Used::default() })
     }
 
     /// Whether there is a store in this directory.

@@ -21,9 +21,12 @@ mod file;
 mod reserve;
 mod source;
 mod threads;
+mod used;
 
 use std::fmt;
+use std::fs::Metadata;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use bytes::Bytes;
@@ -44,7 +47,8 @@ pub use source::StoreSource;
 pub(crate) use threads::{Content, Threads, ThreadsEvent, Wanted, supervised};
 
 use crate::entropy;
-use change::{apply, checked_content, is_whole};
+use change::{Rows, checked_content, is_whole};
+use used::{Grown, Used};
 
 /// Why a store cannot be used. Nothing that was confirmed before is lost by it.
 #[derive(Debug, Error)]
@@ -154,6 +158,7 @@ pub struct Store {
     phases: Phases,
     path: Option<PathBuf>,
     id: u128,
+    used: Used,
 }
 
 impl Store {
@@ -170,7 +175,7 @@ impl Store {
             Some(id) => id,
             None => make_id(&database)?,
         };
-        Ok(Self { database, phases: options.phases, path: None, id })
+        Ok(Self { database, phases: options.phases, path: None, id, used: Used::default() })
     }
 
     /// Which store this is.
@@ -187,13 +192,15 @@ impl Store {
         let mut transaction = self.database.begin_write().map_err(redb::Error::from)?;
         transaction.set_durability(Durability::Immediate).map_err(redb::Error::from)?;
         transaction.set_two_phase_commit(self.phases == Phases::Two);
-        {
-            let mut table = transaction.open_table(ROWS).map_err(redb::Error::from)?;
+        let grown = {
+            let mut rows = Rows::of(transaction.open_table(ROWS).map_err(redb::Error::from)?);
             for change in changes {
-                apply(&mut table, change)?;
+                rows.apply(change)?;
             }
-        }
+            rows.grown()
+        };
         transaction.commit().map_err(redb::Error::from)?;
+        self.used.have_grown(grown);
         Ok(())
     }
 
@@ -238,15 +245,24 @@ impl Store {
         let transaction = self.database.begin_read().map_err(redb::Error::from)?;
         let table = transaction.open_table(ROWS).map_err(redb::Error::from)?;
         let mut range = table.iter().map_err(redb::Error::from)?;
-        let mut failed = None;
+        let (mut failed, mut all) = (None, Grown::default());
         let read = reader(&mut std::iter::from_fn(|| match range.next()? {
-            Ok((key, value)) => Some(to_row(key.value(), value.value())),
+            Ok((key, value)) => {
+                all.add(key.value().len(), value.value().len());
+                Some(to_row(key.value(), value.value()))
+            }
             Err(error) => {
                 failed = Some(redb::Error::from(error));
                 None
             }
         }));
-        failed.map_or(Ok(read), |error| Err(error.into()))
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        if range.next().is_none() {
+            self.used.are_read(all);
+        }
+        Ok(read)
     }
 
     /// The contents of messages; `None` where one is missing or damaged.
@@ -269,7 +285,18 @@ impl Store {
 
     /// Bytes on disk.
     pub(crate) fn bytes(&self) -> u64 {
-        self.path.as_ref().and_then(|path| path.metadata().ok()).map_or(0, |file| file.len())
+        self.file().map_or(0, |file| file.len())
+    }
+
+    /// Bytes on disk that no row takes: room for others. An estimate, and 0 until all rows were
+    /// read.
+    pub(crate) fn spare_bytes(&self) -> u64 {
+        // Of a file with holes only what was written counts.
+        self.file().map_or(0, |file| self.used.spare(file.blocks().saturating_mul(BLOCK)))
+    }
+
+    fn file(&self) -> Option<Metadata> {
+        self.path.as_ref().and_then(|path| path.metadata().ok())
     }
 
     /// Closes it, so that the next opening has nothing to repair.
@@ -339,6 +366,9 @@ fn open_error(error: redb::DatabaseError) -> StoreError {
 
 /// Names the layout of keys and values too: another layout gets another table.
 const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows-1");
+
+/// The unit in which a file system counts the blocks of a file, in bytes.
+const BLOCK: u64 = 512;
 
 /// Contents that are checked in one go, so that other reads do not wait long.
 const CHECKED_BYTES_MAX: usize = 1024 * 1024;

@@ -364,3 +364,47 @@ fn the_file_follows_what_is_stored_and_not_what_went_through() {
     assert!(length() <= 8 * live, "F21, F22: {} bytes for {live}", length());
     assert_eq!(store.read(&[(old, label)]).unwrap(), [Some(content)]);
 }
+
+#[test]
+fn what_was_deleted_is_spare_though_the_file_is_no_shorter() {
+    const COUNT: u64 = 2000;
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), &OPTIONS).unwrap();
+    assert_eq!(store.spare_bytes(), 0, "nothing is known yet");
+    store.read_all(|rows| rows.count()).unwrap();
+    let body = |number: u64| "x".repeat(usize::try_from(number % 8 * 2000).unwrap());
+    let all: Vec<_> = (1..=COUNT).map(|number| message(number, &body(number))).collect();
+    for group in all.chunks(50) {
+        store.commit(&group.iter().map(|(.., put)| put.clone()).collect::<Vec<_>>()).unwrap();
+    }
+    let (length, written) = (store.bytes(), written(&store));
+    assert!(store.spare_bytes() < written / 4, "{} of {written}", store.spare_bytes());
+    for group in all[..all.len() * 9 / 10].chunks(50) {
+        let delete = |key: &MessageKey| Write::Delete { key: key.encode() };
+        let changes = group.iter().map(|(key, ..)| Change { write: delete(key), content: None });
+        store.commit(&changes.collect::<Vec<_>>()).unwrap();
+    }
+    assert_eq!(store.bytes(), length, "the file is shorter: there is nothing to show here");
+    let (spare, taken) = (store.spare_bytes(), taken(&store));
+    assert!(spare > written * 8 / 10, "{spare} of {written}");
+    assert!((spare + taken).abs_diff(written) < written / 50, "{spare} and {taken} of {written}");
+
+    let used = self::written(&store) - spare;
+    store.close().unwrap();
+    let store = Store::open(dir.path(), &OPTIONS).unwrap();
+    store.read_all(|rows| rows.count()).unwrap();
+    assert_eq!(self::written(&store) - store.spare_bytes(), used, "counted anew it is the same");
+}
+
+/// Bytes of the file that were ever written.
+fn written(store: &Store) -> u64 {
+    store.file().unwrap().blocks() * BLOCK
+}
+
+/// Bytes of the pages that redb has in use.
+fn taken(store: &Store) -> u64 {
+    let transaction = store.database.begin_write().unwrap();
+    let stats = transaction.stats().unwrap();
+    transaction.abort().unwrap();
+    stats.allocated_pages() * u64::try_from(stats.page_size()).unwrap()
+}

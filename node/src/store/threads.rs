@@ -128,6 +128,11 @@ impl<W: Send + 'static> Threads<W> {
         self.store.bytes()
     }
 
+    /// Bytes of them that no row takes.
+    pub(crate) fn spare_bytes(&self) -> u64 {
+        self.store.spare_bytes()
+    }
+
     /// Ends the threads after the work they have, and closes the store. Blocks.
     pub(crate) fn close(self) -> Result<(), StoreError> {
         let Self { store, writer, reader, running } = self;

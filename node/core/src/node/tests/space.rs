@@ -10,12 +10,12 @@ const FULL: Surroundings = free(4);
 const SCARCE: Surroundings = free(19);
 const ROOMY: Surroundings = free(50);
 
-/// So many of a hundred bytes are free.
-const fn free(disk_free_bytes: u64) -> Surroundings {
+/// So many of a hundred GiB are free.
+const fn free(gib: u64) -> Surroundings {
     Surroundings {
         disk_bytes: 0,
-        disk_free_bytes,
-        disk_total_bytes: 100,
+        disk_free_bytes: gib << 30,
+        disk_total_bytes: 100 << 30,
         socket_buffer_bytes: 0,
         commit_running_ms: 0,
         commit_p99_ms: 0,
