@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use gaggle_client_core::{Answer, Failure, Verb};
+use gaggle_client_core::{Answer, ClockEstimate, Failure, Verb};
 use gaggle_wire::{
     ChangeMode, Loss, NodeId, QueueDescription, QueueName, QueueNameError, QueueStatus, Receipt,
     Request, Response, Settings, SettingsChange, Status,
@@ -193,6 +193,16 @@ impl Client {
                 return Ok(Status { queues, more: false, ..page });
             }
         }
+    }
+
+    /// What this client knows of the cluster's time, by which it stamps what it sends: how far
+    /// the calendar time of this machine is off, and how well that is known. `None` when the
+    /// client is closed.
+    pub async fn clock(&self) -> Option<ClockEstimate> {
+        let (done, told) = oneshot::channel();
+        self.handle.tell(Command::Clock { done });
+        // Without an answer the driver is gone.
+        told.await.ok().flatten()
     }
 
     /// How it is with one queue, as one node sees it; `None` if that knows no such queue.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gaggle_client_core::{
-    Answer, Confirmed, Failure, Parcel, Settled, Subscription, Verb, key_hash,
+    Answer, ClockEstimate, Confirmed, Failure, Parcel, Settled, Subscription, Verb, key_hash,
 };
 use gaggle_wire::{QueueName, Receipt, Request};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
@@ -55,6 +55,10 @@ pub(crate) enum Command {
     },
     Unkeep {
         lease: u64,
+    },
+    /// What is known of the cluster's time.
+    Clock {
+        done: oneshot::Sender<Option<ClockEstimate>>,
     },
     Close {
         done: oneshot::Sender<()>,

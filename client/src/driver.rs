@@ -40,8 +40,12 @@ pub(crate) async fn start(
     shared: Arc<Shared>,
 ) -> Result<(), ConnectError> {
     let seed = SysRng.try_next_u64().map_err(std::io::Error::other)?;
-    let config =
-        Config { reach: options.reach, seeds: options.addresses.len(), ..Config::default() };
+    let config = Config {
+        reach: options.reach,
+        seeds: options.addresses.len(),
+        danger_clock_skew_ns: options.danger_clock_skew_ns,
+        ..Config::default()
+    };
     let (reports_in, reports) = unbounded_channel();
     let (arrival, wait) = Arrival::new(options.addresses.len());
     let driver = Driver {
@@ -231,6 +235,9 @@ impl Driver {
             Command::Unkeep { lease } => {
                 self.leases.remove(&lease);
                 self.core.handle(now, Event::Unkeep { lease }, effects);
+            }
+            Command::Clock { done } => {
+                let _ = done.send(self.core.clock(now));
             }
             Command::Close { done } => self.close(Some(done), effects),
         }

@@ -137,7 +137,7 @@ pub use delivery::{Deleted, Delivery, Received};
 pub use error::{
     ConnectError, DeleteError, ExtendError, QueueError, ReceiveError, ReleaseError, SendError,
 };
-pub use gaggle_client_core::Confirmed;
+pub use gaggle_client_core::{ClockEstimate, Confirmed, NodeClock};
 pub use gaggle_wire as wire;
 pub use gaggle_wire::{
     AttributeValue, Attributes, ChangeMode, Loss, Message, MessageId, NodeId, Outcome,

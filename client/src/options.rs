@@ -37,6 +37,7 @@ pub struct ConnectOptions {
     pub(crate) request_timeout: Duration,
     pub(crate) send_within: Duration,
     pub(crate) under_way_bytes_max: usize,
+    pub(crate) danger_clock_skew_ns: i64,
 }
 
 impl ConnectOptions {
@@ -54,6 +55,7 @@ impl ConnectOptions {
             request_timeout: REQUEST_TIMEOUT,
             send_within: SEND_WITHIN,
             under_way_bytes_max: UNDER_WAY_BYTES_MAX,
+            danger_clock_skew_ns: 0,
         }
     }
 
@@ -140,6 +142,15 @@ impl ConnectOptions {
     #[must_use]
     pub fn under_way_bytes_max(mut self, bytes: usize) -> Self {
         self.under_way_bytes_max = bytes;
+        self
+    }
+
+    /// Puts stamps off from what the client believes the cluster's time to be, by so many
+    /// nanoseconds: for tests of what a bad clock does. It makes messages that were sent later
+    /// look earlier, and beyond the drift bound (500 ms) sends are refused.
+    #[must_use]
+    pub fn danger_clock_skew(mut self, nanoseconds: i64) -> Self {
+        self.danger_clock_skew_ns = nanoseconds;
         self
     }
 }

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod bench;
+mod clock;
 mod cluster;
 mod command_line;
 mod cut;

@@ -6,15 +6,18 @@
 //! as it is fresh; and of all nodes the middle one, so that one sick clock moves nothing.
 //!
 //! On top lies a hybrid logical clock: stamps never repeat and never go back within a process,
-//! whatever the estimate does (P8). Only a new process may start below the old one.
+//! whatever the estimate does (P8), and they lie above every stamp that was delivered before: what
+//! is sent because of a message comes after it (Lamport 1978). Only a new process may start below
+//! the old one.
 //!
-//! What this file does not do: it does not ask for the time, and it judges no stamps.
+//! What this file does not do: it does not ask for the time, and it refuses no stamps.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gaggle_wire::{NodeId, ProcessId, Stamp};
 
+use crate::estimate::{ClockEstimate, NodeClock};
 use crate::now::Now;
 
 /// See the top of this file.
@@ -26,6 +29,8 @@ pub(crate) struct StampClock {
     latest: Option<(NodeId, Reading)>,
     /// Cluster time minus steady time.
     offset: Option<i128>,
+    /// By how much stamps are off on purpose, in nanoseconds.
+    skew: i64,
 }
 
 /// The best reading of a node in this window of time and in the one before.
@@ -38,13 +43,15 @@ struct Readings {
 
 #[derive(Clone, Copy, Debug)]
 struct Reading {
+    at: Duration,
     round_trip: Duration,
     offset: i128,
 }
 
 impl StampClock {
-    pub(crate) fn new(process: ProcessId) -> Self {
-        Self { process, last: (0, 0), readings: BTreeMap::new(), latest: None, offset: None }
+    pub(crate) fn new(process: ProcessId, skew: i64) -> Self {
+        let readings = BTreeMap::new();
+        Self { process, last: (0, 0), readings, latest: None, offset: None, skew }
     }
 
     pub(crate) fn process(&self) -> ProcessId {
@@ -55,7 +62,7 @@ impl StampClock {
     /// only the latest reading is kept: the others led astray, and that one refused it.
     pub(crate) fn renew(&mut self, now: Now, process: ProcessId) {
         let latest = self.latest;
-        *self = Self::new(process);
+        *self = Self::new(process, self.skew);
         if let Some((node, reading)) = latest {
             self.note(now, node, reading);
             self.offset = Some(reading.offset);
@@ -65,7 +72,7 @@ impl StampClock {
     /// The next stamp.
     pub(crate) fn stamp(&mut self, now: Now) -> Stamp {
         let (time, count) = self.last;
-        let estimate = self.estimate(now);
+        let estimate = self.estimate(now).saturating_add_signed(self.skew);
         self.last = if estimate > time {
             (estimate, 0)
         } else if count < Stamp::COUNT_MAX {
@@ -80,15 +87,39 @@ impl StampClock {
     pub(crate) fn learn(&mut self, now: Now, node: NodeId, sent: Duration, clock: u64) {
         let round_trip = now.mono.saturating_sub(sent);
         let middle = nanos(sent) + nanos(round_trip) / 2;
-        let reading = Reading { round_trip, offset: i128::from(clock) - middle };
+        let offset = i128::from(clock) - middle;
+        let reading = Reading { at: now.mono, round_trip, offset };
         self.latest = Some((node, reading));
         if self.note(now, node, reading) {
-            self.offset = Some(self.middle_offset());
+            self.offset = self.middle().map(|(_, reading)| reading.offset);
         }
-        // What causes must have the lower stamp, within the bound that nodes allow for.
-        if clock > self.last.0 && i128::from(clock) <= i128::from(self.estimate(now)) + DRIFT_MAX {
-            self.last = (clock, 0);
+        self.observe(now, clock, 0);
+    }
+
+    /// Goes above a time and count that was seen: what causes must have the lower stamp, within
+    /// the bound that nodes allow for.
+    pub(crate) fn observe(&mut self, now: Now, time: u64, count: u32) {
+        let is_sane = i128::from(time) <= i128::from(self.estimate(now)) + DRIFT_MAX;
+        if is_sane {
+            self.last = self.last.max((time, count));
         }
+    }
+
+    /// What is known of the cluster's time; nothing before a node has answered.
+    pub(crate) fn told(&self, now: Now) -> Option<ClockEstimate> {
+        let (middle, reading) = self.middle()?;
+        let offset = self.offset.unwrap_or(reading.offset);
+        let nodes = self.readings.iter().map(|(node, readings)| {
+            let best = readings.best();
+            let offset_ns = narrow(best.offset - offset);
+            NodeClock { node: *node, offset_ns, error_ns: best.error_ns(now) }
+        });
+        Some(ClockEstimate {
+            offset_ns: narrow(nanos(now.mono) + offset - i128::from(now.wall)),
+            error_ns: reading.error_ns(now),
+            like: middle,
+            nodes: nodes.collect(),
+        })
     }
 
     /// Whether the node's best reading is another one now.
@@ -110,10 +141,12 @@ impl StampClock {
         better
     }
 
-    fn middle_offset(&self) -> i128 {
-        let mut offsets: Vec<i128> = self.readings.values().map(Readings::offset).collect();
-        offsets.sort_unstable();
-        offsets.get(offsets.len().saturating_sub(1) / 2).copied().unwrap_or_default()
+    /// The node whose clock is in the middle, and its reading.
+    fn middle(&self) -> Option<(NodeId, Reading)> {
+        let all = self.readings.iter().map(|(node, readings)| (*node, readings.best()));
+        let mut all: Vec<(NodeId, Reading)> = all.collect();
+        all.sort_by_key(|(node, reading)| (reading.offset, *node));
+        all.get(all.len().saturating_sub(1) / 2).copied()
     }
 
     fn estimate(&self, now: Now) -> u64 {
@@ -125,20 +158,33 @@ impl StampClock {
 }
 
 impl Readings {
-    fn offset(&self) -> i128 {
-        match self.before {
-            Some(before) if before.round_trip < self.best.round_trip => before.offset,
-            _ => self.best.offset,
-        }
+    fn best(&self) -> Reading {
+        self.before.filter(|before| before.round_trip < self.best.round_trip).unwrap_or(self.best)
     }
+}
+
+impl Reading {
+    /// By how much it may be wrong now: half the round trip, and what quartz drifts since.
+    fn error_ns(self, now: Now) -> u64 {
+        let age = now.mono.saturating_sub(self.at);
+        let error = self.round_trip / 2 + age / DRIFT_PART;
+        u64::try_from(error.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+fn narrow(nanos: i128) -> i64 {
+    i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
 }
 
 fn nanos(duration: Duration) -> i128 {
     i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }
 
-/// How long a good reading counts, twice this at most: quartz drifts by 50 us per second at worst.
+/// How long a good reading counts, twice this at most.
 const WINDOW: Duration = Duration::from_secs(10);
+
+/// Quartz drifts by 50 us per second at worst.
+const DRIFT_PART: u32 = 20_000;
 
 /// How far ahead a node's time may be believed: the drift bound of the cluster.
 const DRIFT_MAX: i128 = 500_000_000;
@@ -159,7 +205,7 @@ mod tests {
 
     #[test]
     fn stamps_rise_though_the_wall_goes_back() {
-        let mut clock = StampClock::new(P);
+        let mut clock = StampClock::new(P, 0);
         let walls = [10, 10, 3, 11, 0];
         let stamps: Vec<(u64, u32)> = walls
             .map(|wall| clock.stamp(Now { mono: Duration::ZERO, wall }))
@@ -170,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_full_count_carries_into_the_time() {
-        let mut clock = StampClock::new(P);
+        let mut clock = StampClock::new(P, 0);
         clock.last = (10, Stamp::COUNT_MAX);
         let stamp = clock.stamp(at(0));
         assert_eq!((stamp.time, stamp.count), (11, 0));
@@ -178,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_reading_with_the_shortest_round_trip_counts() {
-        let mut clock = StampClock::new(P);
+        let mut clock = StampClock::new(P, 0);
         clock.learn(at(100), NodeId(1), ms(0), 1_000_000_000);
         clock.learn(at(102), NodeId(1), ms(100), 1_040_000_000);
         clock.learn(at(300), NodeId(1), ms(110), 1_100_000_000);
@@ -188,7 +234,7 @@ mod tests {
 
     #[test]
     fn one_sick_clock_moves_nothing() {
-        let mut clock = StampClock::new(P);
+        let mut clock = StampClock::new(P, 0);
         clock.learn(at(2), NodeId(1), ms(0), 1_000_000_000);
         clock.learn(at(2), NodeId(2), ms(0), 1_000_000_000);
         clock.learn(at(2), NodeId(3), ms(0), u64::MAX);
@@ -198,7 +244,7 @@ mod tests {
 
     #[test]
     fn what_was_seen_is_before_what_comes() {
-        let mut clock = StampClock::new(P);
+        let mut clock = StampClock::new(P, 0);
         clock.learn(at(2), NodeId(1), ms(0), 1_000_000_000);
         clock.learn(at(12), NodeId(1), ms(2), 1_300_000_000);
         let stamp = clock.stamp(at(12));
@@ -206,8 +252,51 @@ mod tests {
     }
 
     #[test]
+    fn what_was_delivered_is_before_what_comes_unless_it_is_beyond_the_bound() {
+        let mut clock = StampClock::new(P, 0);
+        clock.learn(at(2), NodeId(1), ms(0), 1_000_000_000);
+        clock.observe(at(2), 1_300_000_000, 7);
+        let stamp = clock.stamp(at(2));
+        assert_eq!((stamp.time, stamp.count), (1_300_000_000, 8));
+        clock.observe(at(2), 1_502_000_000, 0);
+        let stamp = clock.stamp(at(2));
+        assert_eq!((stamp.time, stamp.count), (1_300_000_000, 9));
+    }
+
+    #[test]
+    fn the_estimate_says_how_far_it_is_off_and_by_how_much_it_may_be_wrong() {
+        let mut clock = StampClock::new(P, 0);
+        assert_eq!(clock.told(at(0)), None);
+        clock.learn(at(2), NodeId(1), ms(0), 1_000_000_000);
+        clock.learn(at(6), NodeId(2), ms(2), 1_000_000_000);
+        // The lower of two is the middle: node 2 was 996 ms ahead. A wall that stands still at 5 ns
+        // is 10 ms behind that now, and a reading is 50 ns worse with each millisecond.
+        let node =
+            |node, offset_ns, error_ns| NodeClock { node: NodeId(node), offset_ns, error_ns };
+        let wanted = ClockEstimate {
+            offset_ns: 1_006_000_000 - 5,
+            error_ns: 2_000_200,
+            like: NodeId(2),
+            nodes: vec![node(1, 3_000_000, 1_000_400), node(2, 0, 2_000_200)],
+        };
+        assert_eq!(clock.told(at(10)), Some(wanted));
+    }
+
+    #[test]
+    fn a_skew_is_in_the_stamps_alone() {
+        let (mut ahead, mut behind) = (StampClock::new(P, 40), StampClock::new(P, -40));
+        for clock in [&mut ahead, &mut behind] {
+            clock.learn(at(2), NodeId(1), ms(0), 1_000_000_000);
+            assert_eq!(clock.estimate(at(2)), 1_001_000_000);
+            clock.last = (0, 0);
+        }
+        let times = [ahead, behind].map(|mut clock| clock.stamp(at(2)).time);
+        assert_eq!(times, [1_001_000_040, 1_000_999_960]);
+    }
+
+    #[test]
     fn a_new_process_may_go_back() {
-        let mut clock = StampClock::new(P);
+        let mut clock = StampClock::new(P, 0);
         clock.learn(at(2), NodeId(1), ms(0), 9_000_000_000);
         clock.stamp(at(2));
         clock.learn(at(4), NodeId(1), ms(2), 1_000_000_000);

@@ -46,6 +46,9 @@ pub struct Config {
     pub batch_bytes: usize,
     /// How long the node may wait to be told what an application has taken.
     pub taken_delay: Duration,
+    /// By how much stamps are off from what the clock is believed to be, in nanoseconds: for tests
+    /// of what a bad clock does.
+    pub danger_clock_skew_ns: i64,
 }
 
 /// Which nodes may be used.
@@ -78,6 +81,7 @@ impl Default for Config {
             batch_worth: 64,
             batch_bytes: 1024 * 1024,
             taken_delay: Duration::from_millis(20),
+            danger_clock_skew_ns: 0,
         }
     }
 }

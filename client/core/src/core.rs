@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gaggle_wire::{ProcessId, QueueName, Request, Response, ResponseFrame, Retry, Welcome};
+use gaggle_wire::{ProcessId, QueueName, Request, Response, ResponseFrame, Retry, Stamp, Welcome};
 
 use crate::asks::Asks;
 use crate::clock::StampClock;
 use crate::config::Config;
 use crate::consumers::Consumers;
 use crate::desk::{Desk, Outbound, Purpose};
+use crate::estimate::ClockEstimate;
 use crate::event::{Effect, Event, Stream};
 use crate::leases::Leases;
 use crate::nodes::Greeted;
@@ -42,8 +43,9 @@ impl Core {
     pub fn open(config: Config, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let process = ProcessId(random.next());
+        let clock = StampClock::new(process, config.danger_clock_skew_ns);
         Self {
-            desk: Desk::new(config, StampClock::new(process), random),
+            desk: Desk::new(config, clock, random),
             queues: Queues::default(),
             sender: Sender::default(),
             asks: Asks::default(),
@@ -58,6 +60,12 @@ impl Core {
     #[must_use]
     pub fn process(&self) -> ProcessId {
         self.desk.clock.process()
+    }
+
+    /// What is known of the cluster's time; nothing before a node has answered.
+    #[must_use]
+    pub fn clock(&self, now: Now) -> Option<ClockEstimate> {
+        self.desk.clock.told(now)
     }
 
     /// When [`Event::Tick`] is due next, if nothing happens before; on the steady clock.
@@ -225,6 +233,12 @@ impl Core {
         {
             let now = self.desk.now;
             self.desk.clock.learn(now, node, under_way.sent, clock);
+        }
+        if let Response::Deliveries { deliveries } = &body {
+            for delivery in deliveries {
+                let Stamp { time, count, .. } = delivery.label.stamp;
+                self.desk.clock.observe(self.desk.now, time, count);
+            }
         }
         let desk = &mut self.desk;
         if !matches!(under_way.purpose, Purpose::Consumer(_)) {

@@ -16,6 +16,7 @@ mod config;
 mod consumers;
 mod core;
 mod desk;
+mod estimate;
 mod event;
 mod latency;
 mod leases;
@@ -31,6 +32,7 @@ mod timers;
 
 pub use config::{Config, Reach, SEND_WITHIN_MAX};
 pub use core::Core;
+pub use estimate::{ClockEstimate, NodeClock};
 pub use event::{Effect, Event, Stream, Target};
 pub use now::Now;
 pub use parcel::{

@@ -8,6 +8,7 @@
 mod bench;
 mod bench_report;
 mod cert;
+mod clock;
 mod completions;
 mod connect;
 mod demo;
@@ -67,6 +68,7 @@ enum Command {
     #[command(subcommand)]
     Node(node::Command),
     Status(status::Args),
+    Clock(clock::Args),
     Serve(serve::Args),
     Restore(restore::Args),
     #[command(subcommand)]
@@ -125,6 +127,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Queue(command) => wait_for(queue::run(command)),
         Command::Node(command) => wait_for(node::run(command)),
         Command::Status(args) => wait_for(status::run(args)),
+        Command::Clock(args) => wait_for(clock::run(args)),
         Command::Serve(args) => wait_for(serve::run(args)),
         Command::Restore(args) => restore::run(args),
         Command::Cert(command) => cert::run(command),

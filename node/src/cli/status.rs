@@ -198,7 +198,7 @@ fn member_row(member: &MemberStatus) -> [String; 9] {
         if member.zone.is_empty() { dash() } else { member.zone.clone() },
         shown.to_owned(),
         report.map_or_else(dash, |report| join(&report.sessions)),
-        report.and_then(|report| report.clock_offset_ns).map_or_else(dash, show_offset),
+        report.and_then(|report| report.clock_offset_ns).map_or_else(dash, values::show_offset),
         report.map_or_else(dash, |report| values::show_size(report.disk_bytes)),
         report.map_or_else(dash, |report| values::show_size(report.disk_free_bytes)),
         member.client_address.to_string(),
@@ -218,16 +218,6 @@ fn counts_row(title: String, counts: &QueueCounts) -> [String; 5] {
 
 fn join(nodes: &[NodeId]) -> String {
     nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
-}
-
-fn show_offset(offset_ns: i64) -> String {
-    let micros = offset_ns / 1000;
-    format!(
-        "{}{}.{:03}ms",
-        if micros < 0 { "-" } else { "+" },
-        micros.abs() / 1000,
-        micros.abs() % 1000
-    )
 }
 
 fn object(status: &Status) -> Value {

@@ -92,6 +92,17 @@ pub(crate) fn show_age(ms: u64) -> String {
     }
 }
 
+/// Writes how far a clock is off: in milliseconds, with its sign.
+pub(crate) fn show_offset(offset_ns: i64) -> String {
+    let micros = offset_ns / 1000;
+    format!(
+        "{}{}.{:03}ms",
+        if micros < 0 { "-" } else { "+" },
+        micros.abs() / 1000,
+        micros.abs() % 1000
+    )
+}
+
 /// Writes bytes with the unit in which they have up to four digits.
 pub(crate) fn show_size(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];

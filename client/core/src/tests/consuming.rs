@@ -129,3 +129,21 @@ fn a_consumer_that_is_closed_ends_when_its_node_is_lost() {
     let ended = Effect::Ended { consumer: C, reason: None };
     assert_eq!(f.handle(Event::Lost { link }), [ended]);
 }
+
+#[test]
+fn what_is_sent_because_of_a_delivery_is_stamped_after_it() {
+    let mut f = Fixture::connected(1).knowing();
+    let (link, run, ..) = subscribe(&mut f, 4);
+    // The node has never seen this stamp with its own clock: it only stored a copy.
+    let ahead = Stamp { time: BEGAN + 300_000_000, count: 4, process: ProcessId(3) };
+    let (mut label, content) = Message::new("x").pack(1, ahead, 0).unwrap();
+    label.stamp = ahead;
+    let delivery =
+        DeliveryLabel { receipt: receipt(1, 1), label, accepted: ahead, lease_ms: 30_000 };
+    let body = Response::Deliveries { deliveries: vec![delivery] };
+    let response = ResponseFrame { request: run, clock: BEGAN, body };
+    f.handle(Event::Frame { link, response, contents: vec![content] });
+    let (_, _, sent, _) = f.send_one(1, s(30));
+    let stamps: Vec<Stamp> = labels(&sent).iter().map(|label| label.stamp).collect();
+    assert_eq!(stamps, [Stamp { count: 5, process: f.core.process(), ..ahead }]);
+}
