@@ -11,6 +11,7 @@
 //! do: it does not know rows, lists or stamps.
 
 mod inventory;
+mod unconfirmed;
 
 use std::collections::BTreeMap;
 
@@ -31,6 +32,8 @@ pub(crate) struct OfProcess {
     repeated: Ranges,
     /// Given to this host by another holder, and lacking: of those that others can be asked about.
     given: Ranges,
+    /// Unsettled, and accepted by this node in this run: no confirm counts on them so far.
+    unconfirmed: Ranges,
     /// Held or lost, with a row that counts their deliveries.
     counted: Ranges,
     /// What was unsettled at the last look; what still is, is open.
@@ -71,7 +74,9 @@ pub(crate) struct Known {
 /// How a message came that is taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Came {
-    /// It was sent.
+    /// It was sent, and this node has accepted it.
+    Accepted(Attempt),
+    /// It was sent, and another node has accepted it.
     Sent(Attempt),
     /// Another holder gave it, and there are more to ask.
     Given,
@@ -206,6 +211,7 @@ impl Known {
         known.nowhere.subtract(&rows);
         if !held.is_empty() {
             known.unsettled.subtract(&held);
+            known.unconfirmed.subtract(&held);
             known.repeated.subtract(&held);
             known.dirty = true;
         }
@@ -231,6 +237,7 @@ impl Known {
             known.lost.subtract(numbers);
             known.nowhere.subtract(numbers);
             known.unsettled.subtract(numbers);
+            known.unconfirmed.subtract(numbers);
             known.repeated.subtract(numbers);
             known.counted.subtract(numbers);
             known.dirty = true;
@@ -308,6 +315,7 @@ impl Known {
             && !known.unsettled.is_empty()
         {
             known.unsettled.subtract(numbers);
+            known.unconfirmed.subtract(numbers);
             known.repeated.subtract(numbers);
             known.dirty = true;
         }
@@ -463,6 +471,8 @@ impl Known {
             assert!(known.nowhere.is_subset(&known.lost), "P1: given up and not lost");
             assert!(known.unseen.is_subset(&known.held), "P1: scrubbed and not held");
             assert!(known.unsettled.is_subset(&known.held), "P1: unsettled and not held");
+            let unconfirmed = &known.unconfirmed;
+            assert!(unconfirmed.is_subset(&known.unsettled), "P4: settled and unconfirmed");
             assert!(known.given.is_subset(&known.lacking), "P4: given, and all were asked");
             assert!(known.repeated.is_subset(&known.unsettled), "P4: settled, in doubt");
         }

@@ -82,6 +82,11 @@ impl Node {
                 let number = Ranges::of(label.number, label.number);
                 merge_numbers(&mut present, &[(label.stamp.process, number)]);
             }
+            if let Some(partition) = self.partitions.get_mut(&id) {
+                for (process, numbers) in &present {
+                    partition.known.count_on(*process, numbers);
+                }
+            }
             self.lists_came(id, (&holders, &present), effects);
         }
         self.count_more("copies_made_up", total as u64);

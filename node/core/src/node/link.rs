@@ -99,13 +99,13 @@ impl Node {
 
     /// A host has lost its disk or was removed with it, and nobody can say any more whether it had
     /// a copy when a send was confirmed. So whatever it should have had and this node holds counts
-    /// as confirmed (P1).
+    /// as confirmed (P1), but for what this node knows to have been counted by nobody (P4).
     pub(super) fn trust_copies(&mut self, peer: NodeId, effects: &mut Effects) {
         let ids: Vec<_> = self.partitions.keys().copied().collect();
         for id in ids {
             let partition = self.partitions.get_mut(&id).expect("it was listed");
             for (process, numbers) in partition.lists.held_for(peer) {
-                partition.known.settle(process, &numbers);
+                partition.known.trust(process, &numbers);
             }
             self.reconsider(id);
             self.write_settled(id, effects);

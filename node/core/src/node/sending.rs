@@ -277,7 +277,7 @@ impl Node {
         effects: &mut Effects,
     ) {
         let (id, holders) = (sending.partition, sending.holders.clone());
-        let came = Came::Sent(sending.copy_attempt());
+        let came = Came::Accepted(sending.copy_attempt());
         let items = sending.labels.iter().map(|label| (*label, sending.accepted)).collect();
         let Stored { exceptions, twins } = self.store(now, (id, &holders, came), items, effects);
         for (at, exception) in exceptions {
@@ -383,6 +383,11 @@ impl Node {
             Verdict::Confirm(sent) => {
                 if !sending.answered {
                     sending.answered = true;
+                    if let (Some(first), Some(partition)) =
+                        (sending.labels.first(), self.partitions.get_mut(&sending.partition))
+                    {
+                        partition.known.count_on(first.stamp.process, &sending.stored());
+                    }
                     effects.answer(sending.reply, Response::Sent(sent));
                     *self.run.counters.entry("sends_confirmed").or_default() += 1;
                 }

@@ -21,6 +21,7 @@ use crate::event::ScanEnd;
 use crate::ledger::MessageKey;
 use crate::ledger::key::messages_between;
 use crate::now::Now;
+use crate::ranges::Ranges;
 use crate::session::PartitionId;
 
 /// What is said once twins were compared.
@@ -73,7 +74,11 @@ impl Node {
     ) {
         if let Some(partition) = self.partitions.get_mut(&id) {
             for (_, label) in &left {
-                partition.known.want(label.stamp.process, label.number);
+                let (process, number) = (label.stamp.process, label.number);
+                partition.known.want(process, number);
+                if let AfterTwins::Held { .. } | AfterTwins::Relisted { .. } = after {
+                    partition.known.count_on(process, &Ranges::of(number, number));
+                }
             }
         }
         let (missing, exceptions, looked) = (Vec::new(), Vec::new(), Looked::There);

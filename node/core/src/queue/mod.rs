@@ -23,7 +23,7 @@ pub(crate) use lists::{ListId, Lists, Told};
 pub(crate) use oldest::{First, Oldest};
 pub(crate) use window::{Head, Reach, Window};
 
-use crate::custody::known::{Came, Known};
+use crate::custody::known::{Came, Known, Seen};
 use crate::envelope::LeaseTold;
 use crate::now::Mono;
 use crate::ranges::Ranges;
@@ -134,11 +134,17 @@ impl Partition {
 
     /// Takes a new message in, under this list.
     pub(crate) fn hold(&mut self, list: ListId, id: MessageId, came: Came) {
+        let was_here = self.known.seen(id.process, id.number) == Seen::Lost;
         self.known.hold(id.process, id.number);
         match came {
-            Came::Sent(Attempt::First) => {}
-            Came::Sent(Attempt::Again) => self.known.repeat(id.process, id.number),
+            Came::Accepted(Attempt::First) | Came::Sent(Attempt::First) => {}
+            Came::Accepted(Attempt::Again) | Came::Sent(Attempt::Again) => {
+                self.known.repeat(id.process, id.number);
+            }
             Came::Given => self.known.give(id.process, id.number),
+        }
+        if let (Came::Accepted(_), false) = (came, was_here) {
+            self.known.accept(id.process, id.number);
         }
         self.lists.hold(list, id.process, id.number);
     }

@@ -217,3 +217,19 @@ fn the_end_of_one_told_lease_does_not_show_what_another_one_hides() {
     assert!(p.pop_ended(Mono(49_999_999)).is_none());
     assert!(p.pop_ended(Mono(50_000_000)).is_some());
 }
+
+#[test]
+fn a_copy_that_is_accepted_again_after_it_was_lost_may_have_been_counted_on() {
+    for was_lost in [false, true] {
+        let mut p = partition();
+        let (list, one) = (p.list(&[NodeId(1), NodeId(2)]), Ranges::of(1, 1));
+        let id = MessageId { process: ProcessId(1), number: 1 };
+        if was_lost {
+            p.hold(list, id, Came::Sent(Attempt::First));
+            p.known.lose(id.process, &one);
+        }
+        p.hold(list, id, Came::Accepted(Attempt::Again));
+        p.known.trust(id.process, &one);
+        assert_eq!(p.known.is_unsettled(id.process, id.number), !was_lost, "P1, P4");
+    }
+}

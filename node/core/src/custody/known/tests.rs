@@ -150,3 +150,24 @@ fn a_process_of_which_nothing_is_left_is_forgotten() {
     assert_eq!(known.write_settled(), [(P, None)]);
     assert!(known.is_empty());
 }
+
+#[test]
+fn where_a_disk_was_lost_all_is_trusted_but_what_was_accepted_here_and_nobody_counts_on() {
+    let mut known = Known::default();
+    for number in 1..=6 {
+        known.hold(P, number);
+    }
+    for number in 2..=6 {
+        known.accept(P, number);
+    }
+    known.count_on(P, &Ranges::of(3, 3));
+    known.settle(P, &Ranges::of(4, 4));
+    known.drop_held(P, &Ranges::of(5, 5));
+    known.bury(P, &Ranges::of(6, 6));
+    known.check();
+    known.trust(P, &Ranges::of(1, 6));
+    assert_eq!(known.of(P).unwrap().unsettled, Ranges::of(2, 2), "P1, P4");
+    known.hold(P, 5);
+    known.trust(P, &Ranges::of(1, 6));
+    assert_eq!(known.of(P).unwrap().unsettled, Ranges::of(2, 2), "P1: another one sent it");
+}

@@ -128,3 +128,19 @@ fn what_the_only_other_holder_gives_is_handed_out_at_once() {
     let (mut bench, id) = first_of_three();
     assert!(delivers(&bench.is_given_one(id, &[ME, GIVER])), "P10");
 }
+
+/// Who gives a copy away may be gone a moment later, and counts on that it was taken over.
+#[test]
+fn what_is_given_to_who_had_it_unconfirmed_is_counted_on() {
+    for given_again in [false, true] {
+        let (mut bench, id) = first_of_three();
+        bench.is_given_one(id, &[ME, GIVER]);
+        bench.node.partitions.get_mut(&id).unwrap().known.accept(PRODUCER, 1);
+        if given_again {
+            bench.is_given_one(id, &[ME, GIVER]);
+        }
+        bench.node.trust_copies(GIVER, &mut Effects::new());
+        let unsettled = bench.node.partitions[&id].known.is_unsettled(PRODUCER, 1);
+        assert_eq!(unsettled, !given_again, "P1, P4");
+    }
+}
