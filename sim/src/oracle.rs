@@ -8,6 +8,7 @@
 //! What this file does not do: it judges nothing; see [`crate::promises`].
 
 mod accepted;
+mod doom;
 mod facts;
 mod fate;
 mod lost_rows;
@@ -20,7 +21,7 @@ use std::collections::BTreeMap;
 use gaggle_core::ledger::MessageKey;
 use gaggle_wire::{
     DeleteResult, DeliveryLabel, Label, ProcessId, QueueDescription, QueueId, QueueName, Receipt,
-    Refusal, Request, Response, Stamp,
+    Request, Response, Stamp,
 };
 
 use crate::judge::Look;
@@ -319,77 +320,6 @@ impl Oracle {
         fate.under_way.take_if(came);
     }
 
-    /// A rule of the queue may take its messages from now on: purge, retention, deletion.
-    pub fn excuse(&mut self, queue: QueueId) {
-        for (name, fate) in &mut self.fates {
-            fate.excused |= name.0 == queue;
-        }
-    }
-
-    /// A purge or a deletion may take all that is there. What is in flight goes too, and comes anew
-    /// if it is sent again.
-    fn sweep(&mut self, queue: QueueId) {
-        self.excuse(queue);
-        for (_, fate) in self.fates.iter_mut().filter(|(name, _)| name.0 == queue) {
-            fate.deliveries.iter_mut().for_each(|seen| seen.ended = true);
-        }
-    }
-
-    /// A purge or a deletion is asked for: from now on it may take what is there.
-    fn take(&mut self, name: &QueueName, delete: bool) -> What {
-        let of_name = self.queues.values().filter(|queue| queue.name == *name);
-        let ids: Vec<QueueId> = of_name.map(|queue| queue.id).collect();
-        self.doomed.entry(name.clone()).or_default().0 += 1;
-        for id in &ids {
-            self.sweep(*id);
-        }
-        What::Take { delete, name: name.clone(), ids }
-    }
-
-    /// Whether a rule may take what is sent to a queue now. It goes by name: whoever has not
-    /// answered yet may do it to a queue that is created meanwhile.
-    fn is_doomed(&self, now: u64, id: QueueId) -> bool {
-        let name = self.queues.get(&id).map(|queue| &queue.name);
-        let doom = name.and_then(|name| self.doomed.get(name));
-        // Some nodes may not know for long that it is deleted.
-        let deleted = self.deleted.contains_key(&id);
-        deleted || doom.is_some_and(|(open, until)| *open > 0 || now < *until)
-    }
-
-    /// A purge or a deletion was answered. What was confirmed before it was asked for is taken, if
-    /// it was done; what was sent meanwhile may be.
-    fn taken(
-        &mut self,
-        (asked_at, now): (u64, u64),
-        (name, ids): (&QueueName, &[QueueId]),
-        delete: bool,
-        said: &Response,
-    ) {
-        let nothing = matches!(said, Response::Refused(Refusal::QueueNotFound { .. }));
-        if let (Some((open, until)), true) =
-            (self.doomed.get_mut(name), nothing || *said == Response::Done)
-        {
-            (*open, *until) = (*open - 1, now + CLOCKS);
-        }
-        if *said != Response::Done {
-            return;
-        }
-        if delete {
-            self.deleted.extend(ids.iter().map(|id| (*id, now)));
-        }
-        for id in ids {
-            self.sweep(*id);
-        }
-        for (_, fate) in self.fates.iter_mut().filter(|(name, _)| ids.contains(&name.0)) {
-            // A purge takes what was accepted before it; what is sent twice may be accepted twice,
-            // for nobody knows any more what a purge has taken.
-            let over = delete || fate.unheard == 0;
-            if over && fate.confirmed.is_some_and(|(at, _)| at + CLOCKS < asked_at) {
-                fate.taken.get_or_insert(now);
-            }
-        }
-    }
-
     fn each(&mut self, receipts: &[Receipt], mut change: impl FnMut(&mut Fate, &Receipt)) {
         for receipt in receipts {
             if let Some(fate) = self.fates.get_mut(&name_of(receipt)) {
@@ -483,8 +413,5 @@ fn nanos(ms: u64) -> u64 {
     ms.saturating_mul(1_000_000)
 }
 
-/// How far stamps of two nodes may be apart: a purge goes by that of acceptance. The drift bound,
-/// by which one may be ahead of its wall clock, and that by which two of those may differ.
-const CLOCKS: u64 = 1_000_000_000;
 /// How long what a client says may be on its way.
 const ON_ITS_WAY: u64 = 400_000_000;

@@ -4,6 +4,8 @@
 //! One queue with two copies per message, node 1 (at place 0) as custodian of everything, clients
 //! by number. What this file does not do: it runs no node.
 
+mod hosts;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use gaggle_wire::{
@@ -144,102 +146,10 @@ impl History {
         self
     }
 
-    pub(super) fn leaves(&mut self, node: usize) -> &mut Self {
-        self.witness.leaving.insert(node);
-        self
-    }
-
-    pub(super) fn up(&mut self, at: impl IntoIterator<Item = usize>) -> &mut Self {
-        self.witness.up = at.into_iter().collect();
-        self
-    }
-
-    pub(super) fn on_disks(&mut self, at: impl IntoIterator<Item = usize>) -> &mut Self {
-        self.witness.holders = at.into_iter().collect();
-        self
-    }
-
-    /// On these disks it is damaged.
-    pub(super) fn damaged(&mut self, at: impl IntoIterator<Item = usize>) -> &mut Self {
-        self.witness.damaged = at.into_iter().collect();
-        self
-    }
-
-    /// These have its tombstone on disk, and those of them that are up know of it.
-    pub(super) fn buried(&mut self, at: impl IntoIterator<Item = usize>) -> &mut Self {
-        self.witness.buried = at.into_iter().collect();
-        self.witness.buriers = &self.witness.buried & &self.witness.up;
-        self
-    }
-
-    /// These know that it is gone: what is to be on their disks as well is not yet.
-    pub(super) fn about_to_bury(&mut self, at: impl IntoIterator<Item = usize>) -> &mut Self {
-        self.witness.buriers.extend(at);
-        self
-    }
-
-    pub(super) fn near(&mut self, at: impl IntoIterator<Item = usize>) -> &mut Self {
-        self.witness.near = at.into_iter().collect();
-        self
-    }
-
-    /// These are in session with the custodian from now on.
-    pub(super) fn meets(&mut self, at: impl IntoIterator<Item = usize>) -> &mut Self {
-        self.witness.sessions = at.into_iter().map(|at| (at, self.now)).collect();
-        self
-    }
-
     /// The custodian is about to hand a message out.
     pub(super) fn hands_out(&mut self, number: u64) -> &mut Self {
         let name = (queue(), 0, PRODUCER, number);
         self.fact(&Fact::HandedOut { name, by: node_id(self.custodian) })
-    }
-
-    pub(super) fn loses_disk(&mut self, at: usize) -> &mut Self {
-        let witness = self.witness.clone();
-        self.judge.disk_lost(self.now, at, &|_| witness.clone());
-        self.witness.holders.remove(&at);
-        self
-    }
-
-    /// A disk loses the row of a message.
-    pub(super) fn loses_row(&mut self, at: usize, number: u64) -> &mut Self {
-        let name = (queue(), 0, PRODUCER, number);
-        let stamp = self.judge.oracle.fate(&name).expect("it was sent").label.stamp;
-        let key = gaggle_core::ledger::MessageKey { queue: name.0, partition: name.1, stamp };
-        let witness = self.witness.clone();
-        self.judge.rows_lost(self.now, at, &[key], &|_| witness.clone());
-        self
-    }
-
-    /// A node knows that it has lost what it had.
-    pub(super) fn knows_lost(&mut self, at: usize) {
-        self.witness.losers.insert(at);
-    }
-
-    /// A node is removed from the cluster. Its process has not heard of it yet.
-    pub(super) fn strikes(&mut self, at: usize) -> &mut Self {
-        self.witness.struck.insert(at);
-        let witness = self.witness.clone();
-        self.judge.removed(self.now, (at, false), &|_| witness.clone());
-        self
-    }
-
-    /// A disk is put back to a state in which it has all messages, or none.
-    pub(super) fn puts_back(&mut self, at: usize, has_all: bool) -> &mut Self {
-        let witness = self.witness.clone();
-        self.judge.disk_put_back(self.now, at, (&|_| has_all, &|_| witness.clone()));
-        if !has_all {
-            self.witness.holders.remove(&at);
-        }
-        self
-    }
-
-    /// And nobody can notice it.
-    pub(super) fn unnoticed(&mut self, at: usize) -> &mut Self {
-        let has = self.witness.holders.contains(&at);
-        self.judge.oracle.unnoticed(at, &|_| has);
-        self
     }
 
     pub(super) fn sends(&mut self, client: Client, number: u64) -> &mut Self {
@@ -251,12 +161,6 @@ impl History {
         let mut label = label(number);
         label.stamp.time = time;
         self.sends_label(client, label)
-    }
-
-    /// What the wall clocks of the nodes say.
-    pub(super) fn walls(&mut self, walls: [u64; 3]) -> &mut Self {
-        self.witness.walls = walls.to_vec();
-        self
     }
 
     fn sends_label(&mut self, client: Client, label: Label) -> &mut Self {
