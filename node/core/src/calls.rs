@@ -59,6 +59,19 @@ impl<K> Calls<K> {
         self.calls.values().filter(move |call| call.deadline > now).map(|call| &call.kind)
     }
 
+    /// The calls that this node has not answered, be it that it was never asked.
+    pub(crate) fn unanswered_by(&self, node: NodeId) -> impl Iterator<Item = (u64, &K)> {
+        let unanswered = self.calls.iter().filter(move |(_, call)| !call.answered.contains(&node));
+        unanswered.map(|(number, call)| (*number, &call.kind))
+    }
+
+    /// This node is asked as well.
+    pub(crate) fn wait_for(&mut self, call: u64, node: NodeId) {
+        if let Some(call) = self.calls.get_mut(&call) {
+            call.waiting.insert(node);
+        }
+    }
+
     /// The call, if this node has not answered it yet.
     pub(crate) fn waits_for(&mut self, call: u64, node: NodeId) -> Option<&mut Call<K>> {
         self.calls.get_mut(&call).filter(|call| call.waiting.contains(&node))

@@ -211,7 +211,10 @@ impl Node {
                 let (reply, response) = change.outcome(call.answered.len() + 1);
                 effects.answer(reply, response);
             }
-            Question::Resend(new) => self.send_on(now, *new, effects),
+            Question::Resend(mut new) => {
+                new.silent = call.waiting;
+                self.send_on(now, *new, effects);
+            }
             Question::Open(id, numbers) => {
                 if call.waiting.is_empty() {
                     self.asked_all(id, &numbers);

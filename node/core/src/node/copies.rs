@@ -179,33 +179,41 @@ impl Node {
     }
 
     /// Two nodes speak of a message under different lists: its holders are all that either names.
+    /// Whether some of them are yet to be told that it is in flight.
     pub(super) fn merge_list(
         &mut self,
         id: PartitionId,
         row: &StoredRow,
         holders: &[NodeId],
         effects: &mut Effects,
-    ) {
+    ) -> bool {
         let StoredRow { key, message, .. } = row;
         let numbers = Ranges::of(message.label.number, message.label.number);
-        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        let Some(partition) = self.partitions.get_mut(&id) else { return false };
         partition.lists.merge(holders, &[(key.stamp.process, numbers)]);
-        self.rewrite_list(id, row, effects);
+        self.rewrite_list(id, row, effects)
     }
 
-    /// Has the list of a message as it is known now in its row.
-    pub(super) fn rewrite_list(&mut self, id: PartitionId, row: &StoredRow, effects: &mut Effects) {
+    /// Has the list of a message as it is known now in its row. Whether some of its holders are yet
+    /// to be told that it is in flight.
+    pub(super) fn rewrite_list(
+        &mut self,
+        id: PartitionId,
+        row: &StoredRow,
+        effects: &mut Effects,
+    ) -> bool {
         let StoredRow { key, message, .. } = row;
-        let Some(partition) = self.partitions.get(&id) else { return };
+        let Some(partition) = self.partitions.get(&id) else { return false };
         let list = partition.lists.of(key.stamp.process, message.label.number);
-        let Some(holders) = list.map(|list| partition.holders(list).to_vec()) else { return };
+        let Some(holders) = list.map(|list| partition.holders(list).to_vec()) else { return false };
         let list = self.intern(id, &holders);
         let partition = self.partitions.get_mut(&id).expect("a list was interned in it");
-        partition.relist(key.stamp, list);
+        let untold = partition.relist(key.stamp, list);
         if holders != message.holders {
             let record = MessageRecord { holders, ..message.clone() };
             effects.write(Write::PutHeader { key: *key, header: record.encode(key) });
         }
+        untold
     }
 
     /// Tells nodes under which lists messages are here that they have as well.

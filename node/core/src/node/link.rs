@@ -95,6 +95,7 @@ impl Node {
             self.say(peer, Envelope::Want { queue, wanted: Wanted::Yes }, effects);
         }
         self.say(peer, self.clock_told(now), effects);
+        self.ask_met(peer, effects);
     }
 
     /// A host has lost its disk or was removed with it, and nobody can say any more whether it had

@@ -1,6 +1,6 @@
 //! Where each request and each envelope goes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gaggle_wire::{NodeId, QueueId, QueueName, RECEIVE_MAX, Refusal, Request, Response};
@@ -69,7 +69,8 @@ impl Node {
             Request::Send { queue, partition, attempt, within_ms, labels } => {
                 let within = Duration::from_millis(u64::from(within_ms));
                 let (id, gone, held) = ((queue, partition), Ranges::default(), BTreeMap::new());
-                let new = NewSend { reply, id, attempt, within, labels, gone, held };
+                let silent = BTreeSet::new();
+                let new = NewSend { reply, id, attempt, within, labels, gone, held, silent };
                 self.send_requested(now, new, effects);
             }
             Request::Receive { queue, max, wait_ms, visibility_ms } => {

@@ -37,6 +37,8 @@ pub(super) struct NewSend {
     pub(super) gone: Ranges,
     /// Numbers of those that other nodes said they hold.
     pub(super) held: BTreeMap<NodeId, Ranges>,
+    /// Who was asked and has not said in time what it has of them.
+    pub(super) silent: BTreeSet<NodeId>,
 }
 
 impl NewSend {
@@ -131,10 +133,11 @@ impl Node {
     }
 
     /// Asks the home hosts, and who was one a moment ago, whether they know the ids; whether
-    /// anybody is there to ask.
+    /// anybody is there to ask, or about to be: who is yet to be met is asked as it is.
     fn ask_homes(&mut self, now: Now, new: &NewSend, effects: &mut Effects) -> bool {
         let mut asked = self.may_have(new.id);
-        asked.retain(|node| self.sessions.with(*node).is_some());
+        let me = self.config.node;
+        asked.retain(|node| *node != me && !self.sessions.is_missed(*node));
         if asked.is_empty() || new.labels.is_empty() {
             return false;
         }
@@ -147,6 +150,7 @@ impl Node {
             labels: new.labels.clone(),
             gone: Ranges::default(),
             held: BTreeMap::new(),
+            silent: BTreeSet::new(),
         };
         let kind = Question::Resend(Box::new(new));
         let deadline = now.mono.plus(ASK_WITHIN);
@@ -157,6 +161,24 @@ impl Node {
             self.ask_about(node, call, (id, messages.clone(), again), effects);
         }
         true
+    }
+
+    /// A session begins: who may have what came again, and was not there to be asked for it, is
+    /// asked now. Who has just come knows few, and takes the place of one who has it (P3, P11).
+    pub(super) fn ask_met(&mut self, peer: NodeId, effects: &mut Effects) {
+        let mut asked = Vec::new();
+        for (call, kind) in self.desk.calls.unanswered_by(peer) {
+            if let Question::Resend(new) = kind
+                && self.may_have(new.id).contains(&peer)
+                && let Some(messages) = kind.messages()
+            {
+                asked.push((call, messages));
+            }
+        }
+        for (call, messages) in asked {
+            self.desk.calls.wait_for(call, peer);
+            self.ask_about(peer, call, messages, effects);
+        }
     }
 
     /// Whether enough nodes have all of what is sent again, another one than this among them. Then
@@ -198,7 +220,7 @@ impl Node {
 
     /// Places a send and starts it.
     pub(super) fn send_on(&mut self, now: Now, new: NewSend, effects: &mut Effects) {
-        let NewSend { reply, id, attempt, within, labels, gone, held } = new;
+        let NewSend { reply, id, attempt, within, labels, gone, held, silent } = new;
         let Some(entry) = self.table.live(id.0) else {
             let queue = id.0.to_string();
             effects.answer(reply, Response::Refused(Refusal::QueueNotFound { queue }));
@@ -228,7 +250,7 @@ impl Node {
             sending.leave_out(&known.gone);
         }
         if attempt == Attempt::Again {
-            self.keep_placed(&mut sending, held);
+            self.keep_placed(&mut sending, held, &silent);
         }
         let skew = self.run.skews.entry(id.0).or_default();
         for label in &sending.labels {
@@ -243,13 +265,20 @@ impl Node {
 
     /// A message that is sent again goes to no further host if those who have it are enough: a
     /// further one would take it for a new one (P3, P11). If they are too few it goes to them as
-    /// well: under a list without them nobody would hear that they have it.
-    fn keep_placed(&self, sending: &mut Sending, held: BTreeMap<NodeId, Ranges>) {
+    /// well, and to those who may have it and have not said so in time: under a list without them
+    /// nobody would hear that they have it.
+    fn keep_placed(
+        &self,
+        sending: &mut Sending,
+        held: BTreeMap<NodeId, Ranges>,
+        silent: &BTreeSet<NodeId>,
+    ) {
         let id = sending.partition;
         let mut holders = self.having((id, &sending.labels), held);
         sending.placed_before = holders.len() >= usize::from(sending.confirms);
         if !sending.placed_before {
             holders.extend(&sending.holders);
+            holders.extend(silent);
         }
         sending.holders = holders.into_iter().collect();
         rendezvous::order(Slot::of(id.0, id.1), &mut sending.holders);

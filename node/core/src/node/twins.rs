@@ -10,6 +10,8 @@
 //! out, and no other message has its id. A send whose contents are here yet is stored again; of
 //! any other this node says that it does not take it, and its copy is fetched from who has it.
 
+use std::time::Duration;
+
 use gaggle_wire::{Label, NodeId, Stamp};
 
 use super::Node;
@@ -48,6 +50,9 @@ pub(super) struct Twins {
     looked: Looked,
     holders: Vec<NodeId>,
     exceptions: Vec<(u32, CopyException)>,
+    /// Whether some are in flight of which not all of their holders know: these are told before
+    /// anything is said, for then they may hand them out (P3).
+    untold: bool,
     after: AfterTwins,
 }
 
@@ -82,7 +87,8 @@ impl Node {
             }
         }
         let (missing, exceptions, looked) = (Vec::new(), Vec::new(), Looked::There);
-        let twins = Twins { id, left, missing, looked, holders, exceptions, after };
+        let untold = false;
+        let twins = Twins { id, left, missing, looked, holders, exceptions, untold, after };
         self.read_twins(now, twins, effects);
     }
 
@@ -151,7 +157,7 @@ impl Node {
             });
             match (row, self.seen_twin(twins.id, &label)) {
                 (Some(row), Seen::Held) if same => {
-                    self.merge_list(twins.id, row, &twins.holders, effects);
+                    twins.untold |= self.merge_list(twins.id, row, &twins.holders, effects);
                 }
                 (Some(_), Seen::Held) => twins.exceptions.push((at, CopyException::Clash)),
                 // It was deleted while this was read.
@@ -197,6 +203,9 @@ impl Node {
         let (queue, partition) = twins.id;
         for (_, label) in &twins.missing {
             self.lose(MessageKey { queue, partition, stamp: label.stamp }, label.number);
+        }
+        if twins.untold {
+            self.tell_leases(now, None, Duration::ZERO, effects);
         }
         let (found, lost) = (twins.exceptions, !twins.missing.is_empty());
         match twins.after {

@@ -125,11 +125,14 @@ impl Flights {
         }
     }
 
-    /// A message has another holder list.
-    pub(crate) fn relist(&mut self, stamp: Stamp, list: ListId) {
-        if let Some(flight) = self.flights.get_mut(&stamp) {
-            flight.head.list = list;
+    /// A message has another holder list; whether some of it are yet to be told of its lease.
+    pub(crate) fn relist(&mut self, stamp: Stamp, list: ListId) -> bool {
+        let Some(flight) = self.flights.get_mut(&stamp) else { return false };
+        let longer = std::mem::replace(&mut flight.head.list, list) != list;
+        if longer {
+            self.untold.insert((flight.since, stamp));
         }
+        longer
     }
 
     /// Changes when a lease ends; the other holders are to be told, as of one that began then.

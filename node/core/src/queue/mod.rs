@@ -345,10 +345,11 @@ impl Partition {
         head.map(|head| head.label.number)
     }
 
-    /// A message has another holder list.
-    pub(crate) fn relist(&mut self, stamp: Stamp, list: ListId) {
+    /// A message has another holder list; whether it is in flight, and some of that list are yet to
+    /// be told so.
+    pub(crate) fn relist(&mut self, stamp: Stamp, list: ListId) -> bool {
         self.window.relist(stamp, list);
-        self.flights.relist(stamp, list);
+        self.flights.relist(stamp, list)
     }
 
     /// Nothing is handed out here any more: what is in the window is left to the disk. Flights

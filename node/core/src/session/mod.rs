@@ -252,6 +252,12 @@ impl Sessions {
         node == self.me || self.sessions.contains_key(&node)
     }
 
+    /// Whether there is neither a session with this node nor is one awaited.
+    pub(crate) fn is_missed(&self, node: NodeId) -> bool {
+        let awaited = self.unmet.contains_key(&node) || self.awaited.contains(&node);
+        !self.sessions.contains_key(&node) && !awaited
+    }
+
     /// A member is known to be there.
     pub(crate) fn appeared(&mut self, node: NodeId, now: Mono) {
         if node != self.me && !self.met.contains(&node) && !self.unmet.contains_key(&node) {

@@ -7,8 +7,9 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 
 use super::*;
-use crate::envelope::{PartitionInventory, Place, Span};
+use crate::envelope::{LeaseTold, PartitionInventory, Place, Span};
 use crate::event::LinkId;
+use crate::table::rendezvous::{self, Slot};
 
 pub(super) const OTHERS: [NodeId; 2] = [NodeId(2), NodeId(3)];
 
@@ -58,6 +59,32 @@ fn gossip(from: NodeId, effects: Vec<Effect>) -> Vec<(NodeId, SocketAddr, Bytes)
     packets.collect()
 }
 
+/// Who is asked, by which call, about what.
+type Asked = (LinkId, u64, Vec<(ProcessId, Ranges)>);
+
+/// A session with a node begins; what is asked then.
+fn linked(bench: &mut Bench, node: NodeId) -> Vec<Asked> {
+    let hello = PeerHello { node, store: node.0.into(), ..bench.node.hello() };
+    asks(&bench.handle(Event::LinkUp { link: LinkId(node.0), hello: Box::new(hello) }))
+}
+
+fn asks(effects: &[Effect]) -> Vec<Asked> {
+    let asks = effects.iter().filter_map(|effect| match effect {
+        Effect::Send { link, envelope: Envelope::Ask { call, messages, .. } } => {
+            Some((*link, *call, messages.clone()))
+        }
+        _ => None,
+    });
+    asks.collect()
+}
+
+/// The first message comes again.
+fn again(bench: &Bench, queue: QueueId) -> Request {
+    let labels = vec![bench.label(1)];
+    let (attempt, partition, within_ms) = (Attempt::Again, 0, 1000);
+    Request::Send { queue, partition, attempt, within_ms, labels }
+}
+
 /// A node that holds a message and is in session with two others, whom it has asked for it as it
 /// came again.
 fn asked() -> (Bench, QueueId, u64) {
@@ -71,21 +98,13 @@ fn asked_of(change: SettingsChange) -> (Bench, QueueId, u64) {
     bench.send(queue, 1..=1);
     meets_others(&mut bench);
     for node in OTHERS {
-        let hello = PeerHello { node, store: node.0.into(), ..bench.node.hello() };
-        bench.handle(Event::LinkUp { link: LinkId(node.0), hello: Box::new(hello) });
+        linked(&mut bench, node);
     }
-    let labels = vec![bench.label(1)];
-    let (attempt, partition, within_ms) = (Attempt::Again, 0, 1000);
-    let send = Request::Send { queue, partition, attempt, within_ms, labels };
-    let (answer, effects) = bench.ask(send);
+    let (answer, effects) = bench.ask(again(&bench, queue));
     assert_eq!(answer, None);
-    let asks = effects.iter().filter_map(|effect| match effect {
-        Effect::Send { envelope: Envelope::Ask { call, .. }, .. } => Some(*call),
-        _ => None,
-    });
-    let asks: Vec<u64> = asks.collect();
+    let asks = asks(&effects);
     assert_eq!(asks.len(), OTHERS.len(), "{effects:?}");
-    (bench, queue, asks[0])
+    (bench, queue, asks[0].1)
 }
 
 /// What a node says that it has of what was asked. Who has nothing knows nothing of its process.
@@ -170,4 +189,120 @@ fn where_too_few_have_what_came_again_they_are_in_the_list_of_those_who_get_it()
     let all = BTreeSet::from([ME, OTHERS[0], OTHERS[1]]);
     let each = OTHERS.map(|other| (LinkId(other.0), all.clone()));
     assert_eq!(copies.collect::<BTreeSet<_>>(), each.into());
+}
+
+/// A node had just joined, and was the home host of a message that came again to it. It was linked
+/// with another one, but not yet with the one that had the message, whose disk was slow: so it took
+/// it for a new one, and it was delivered twice in a run without faults.
+#[test]
+fn who_is_yet_to_be_met_is_asked_as_it_is_for_what_came_again() {
+    let mut bench = Bench::new();
+    let queue = bench.queue(one_partition());
+    meets_others(&mut bench);
+    let about = vec![(PRODUCER, Ranges::of(1, 1))];
+    let (answer, effects) = bench.ask(again(&bench, queue));
+    assert_eq!((answer, effects), (None, Vec::new()), "P3: nobody was there to be asked");
+    let [(LinkId(2), call, asked)] = &linked(&mut bench, OTHERS[0])[..] else { panic!() };
+    assert_eq!(asked, &about);
+    assert_eq!(bench.handle(told((queue, *call), OTHERS[0], Ranges::default())), []);
+    assert_eq!(linked(&mut bench, OTHERS[1]), [(LinkId(3), *call, about)]);
+    let effects = bench.handle(told((queue, *call), OTHERS[1], Ranges::of(1, 1)));
+    let [ceiling, Effect::SendNow { envelope: Envelope::Copy { accepted, .. }, .. }] = &effects[..]
+    else {
+        panic!("{effects:?}")
+    };
+    let (batch, partition, accepted, attempt) = (1, 0, *accepted, Attempt::Again);
+    let (holders, labels) = (vec![OTHERS[1]], vec![bench.label(1)]);
+    let copy = Envelope::Copy { batch, queue, partition, accepted, holders, attempt, labels };
+    let link = LinkId(OTHERS[1].0);
+    assert_eq!(effects, [ceiling.clone(), Effect::SendNow { link, envelope: copy }]);
+}
+
+#[test]
+fn who_was_waited_for_long_enough_is_not_waited_for_by_what_comes_again() {
+    let mut bench = Bench::new();
+    let queue = bench.queue(one_partition());
+    meets_others(&mut bench);
+    bench.pass(10_000);
+    let (answer, effects) = bench.ask(again(&bench, queue));
+    assert!(answer.is_some(), "{effects:?}");
+}
+
+/// All disks were slow: the one that had a message which came again did not say so in time. It was
+/// stored at another one, under a list that named that one alone, and both handed it out.
+#[test]
+fn who_has_not_said_in_time_whether_it_has_what_came_again_is_in_its_list() {
+    let mut bench = Bench::new();
+    let queue = bench.queue(one_partition());
+    meets_others(&mut bench);
+    for node in OTHERS {
+        linked(&mut bench, node);
+    }
+    let home = bench.node.homes((queue, 0))[0];
+    let [told_so, silent] = if home == OTHERS[1] { [OTHERS[1], OTHERS[0]] } else { OTHERS };
+    let (_, effects) = bench.ask(again(&bench, queue));
+    let call = asks(&effects)[0].1;
+    bench.handle(told((queue, call), told_so, Ranges::default()));
+    let effects = bench.pass(100);
+    let to_silent = effects.iter().find_map(|effect| match effect {
+        Effect::SendNow { link, envelope: Envelope::Copy { holders, attempt, .. } }
+            if *link == LinkId(silent.0) =>
+        {
+            Some((holders.iter().copied().collect(), *attempt))
+        }
+        _ => None,
+    });
+    let both = BTreeSet::from([home, silent]);
+    assert_eq!(to_silent, Some((both, Attempt::Again)), "P3: {effects:?}");
+}
+
+#[test]
+fn who_is_new_to_the_list_of_a_message_in_flight_hears_so_before_it_hears_that_it_is_held() {
+    let mut bench = Bench::new();
+    let queue = bench.queue(one_partition());
+    bench.send(queue, 1..=1);
+    meets_others(&mut bench);
+    for node in OTHERS {
+        linked(&mut bench, node);
+        let has_nothing =
+            Envelope::Inventory { call: 0, partitions: Vec::new(), span: Span::all() };
+        for envelope in [Envelope::Mark, has_nothing] {
+            bench.handle(Event::Envelope { link: LinkId(node.0), envelope });
+        }
+    }
+    let receipt = bench.receive(1, 0).unwrap().remove(0).receipt;
+    bench.pass(400);
+    let label = bench.label(1);
+    let key = MessageKey { queue, partition: 0, stamp: label.stamp };
+    let mut holders = vec![ME, OTHERS[0]];
+    rendezvous::order(Slot::of(queue, 0), &mut holders);
+    let (batch, partition, accepted, attempt) = (9, 0, at(500).wall.0, Attempt::Again);
+    let accepted = Stamp { time: accepted, ..label.stamp };
+    let labels = vec![label];
+    let named = holders.clone();
+    let copy = Envelope::Copy { batch, queue, partition, accepted, holders, attempt, labels };
+    let effects = bench.handle(Event::Envelope { link: LinkId(OTHERS[1].0), envelope: copy });
+    let [Effect::Write(Write::PutHeader { header, .. }), rest @ ..] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(MessageRecord::decode(&key, header).unwrap().holders, named);
+    let told = LeaseTold {
+        number: 1,
+        stamp: label.stamp,
+        remaining_ms: 29_600,
+        custodian: ME,
+        boot: receipt.boot,
+        delivery: 1,
+    };
+    let leases = Envelope::Leases { queue, partition, leases: vec![told] };
+    let commits = bench.node.run.commits.told();
+    let held = Envelope::Held { batch, exceptions: Vec::new(), commits };
+    assert_eq!(
+        rest,
+        [
+            Effect::Send { link: LinkId(OTHERS[0].0), envelope: leases },
+            Effect::Send { link: LinkId(OTHERS[1].0), envelope: held },
+        ],
+        "P3: it is handed out by who hears that it is held"
+    );
 }
