@@ -115,9 +115,16 @@ impl<K> Calls<K> {
 
     /// Takes calls out whose time is up.
     pub(crate) fn overdue(&mut self, now: Mono) -> Vec<Call<K>> {
-        let due = self.calls.iter().filter(|(_, call)| call.deadline <= now);
-        let numbers: Vec<u64> = due.map(|(number, _)| *number).collect();
-        numbers.into_iter().filter_map(|number| self.calls.remove(&number)).collect()
+        self.take_out(|call| call.deadline <= now)
+    }
+
+    /// Takes calls out that are about this.
+    pub(crate) fn take(&mut self, is_it: impl Fn(&K) -> bool) -> Vec<Call<K>> {
+        self.take_out(|call| is_it(&call.kind))
+    }
+
+    fn take_out(&mut self, is_it: impl Fn(&Call<K>) -> bool) -> Vec<Call<K>> {
+        self.calls.extract_if(.., |_, call| is_it(call)).map(|(_, call)| call).collect()
     }
 
     /// When the first call's time is up.

@@ -199,6 +199,7 @@ impl Node {
     /// handed out meanwhile, and deleted, so it waits for them as when it has just started.
     pub(super) fn end_all_sessions(&mut self, now: Now, effects: &mut Effects) {
         self.count("sessions_all_ended");
+        self.give_up_sends(effects);
         self.sessions.was_away(now.mono);
         if let Some(since) = self.sessions.first_unmet() {
             self.timers.at_latest(Timer::ServeAlone, since.plus(self.config.serve_alone_after));

@@ -1,13 +1,17 @@
-//! Sends under way whose hosts fail: stand-ins, and time that is up.
+//! Sends under way whose hosts fail, or whose coordinator was away: stand-ins, and time that is up.
 //!
 //! What this file does not do: how a send begins, counts and ends well is in `sending.rs`.
+
+use std::collections::BTreeMap;
 
 use gaggle_wire::{NodeId, Refusal, Response};
 
 use super::Node;
+use super::asking::Question;
 use super::sending::{copy_of, relist_of};
 use crate::custody::sending::Sending;
 use crate::effect::{Effect, Effects};
+use crate::event::Reply;
 use crate::now::Now;
 use crate::table::rendezvous::{self, Slot};
 
@@ -72,6 +76,26 @@ impl Node {
             sending.ask(stand_in);
         }
         self.count("stand_ins");
+    }
+
+    /// This node was away: what it was sending may have been stored by others since, and deleted,
+    /// so it goes to nobody else, this node among them (P4). Its outcome is unknown; the client
+    /// sends it again, and then others are asked.
+    pub(super) fn give_up_sends(&mut self, effects: &mut Effects) {
+        let sends = std::mem::take(&mut self.sends.under_way);
+        let (answered, given_up) = sends.into_iter().partition(|(_, sending)| sending.answered);
+        self.sends.under_way = answered;
+        let given_up: BTreeMap<u64, Sending> = given_up;
+        let mut replies: Vec<Reply> = given_up.into_values().map(|sending| sending.reply).collect();
+        for call in self.desk.calls.take(|kind| matches!(kind, Question::Resend(_))) {
+            if let Question::Resend(new) = call.kind {
+                replies.push(new.reply);
+            }
+        }
+        self.count_more("sends_unknown", replies.len() as u64);
+        for reply in replies {
+            effects.answer(reply, Response::Refused(Refusal::OutcomeUnknown));
+        }
     }
 
     /// Sends whose time is up: their outcome is unknown, and stays so.

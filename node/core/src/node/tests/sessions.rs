@@ -83,6 +83,41 @@ fn a_wall_clock_that_runs_ahead_of_the_steady_one_ends_all_sessions() {
     }
 }
 
+/// A machine was suspended while it waited for another one to store a message. When it went on it
+/// stored the message itself, in the place of that one, and was content with that: others had handed
+/// it out and deleted it meanwhile, and forgotten that they had.
+#[test]
+fn who_was_away_stores_nothing_of_what_it_was_sending_and_its_outcome_is_unknown() {
+    for (attempt, away) in [Attempt::First, Attempt::Again]
+        .into_iter()
+        .flat_map(|attempt| [true, false].map(|away| (attempt, away)))
+    {
+        let mut bench = Bench::new();
+        let queue = bench.queue(SettingsChange { partitions: Some(8), ..one_partition() });
+        bench.up_again(1, 5, DISK);
+        let partition = (0..8).find(|of| bench.node.homes((queue, *of)) == [PEER]).unwrap();
+        let labels = vec![bench.label(1)];
+        let send = Request::Send { queue, partition, attempt, within_ms: 5000, labels };
+        assert_eq!(bench.ask(send).0, None, "the other has not said yet that it has it");
+        bench.at_ms += 10;
+        bench.wall_off_ms += if away { 9000 } else { 0 };
+        let effects = bench.handle(Event::LinkDown { link: LinkId(1) });
+        let answers = effects.iter().filter_map(|effect| match effect {
+            Effect::Answer { response, .. } => Some(response.clone()),
+            _ => None,
+        });
+        let answers: Vec<Response> = answers.collect();
+        let stored = bench.rows.keys().filter(|key| MessageKey::is_message(key)).count();
+        if away {
+            assert_eq!(answers, [Response::Refused(Refusal::OutcomeUnknown)]);
+            assert_eq!(stored, 0, "P4: {effects:?}");
+        } else {
+            assert!(matches!(answers[..], [Response::Sent(_)]), "{answers:?}");
+            assert_eq!(stored, 1, "it stands in for one that is gone");
+        }
+    }
+}
+
 /// The view was looked at again, and every client was told of members it knew.
 #[test]
 fn clients_are_told_of_the_members_only_when_something_is_new() {
