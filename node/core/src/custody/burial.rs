@@ -61,6 +61,8 @@ pub(crate) struct Burying {
     /// Whom to answer, and which receipts of it.
     pub(crate) call: Option<u64>,
     pub(crate) at: Vec<usize>,
+    /// Those of them that are older than the present delivery, as some holder says.
+    pub(crate) older: BTreeSet<usize>,
     /// Blocks of this node that it covers.
     pub(crate) blocks: Vec<u64>,
     /// Holders in session that have not answered.
@@ -200,7 +202,8 @@ impl Burials {
         let NewBurying { call, at, blocks, here, confirms, deadline } = burying;
         let waiting = waiting.into_iter().collect();
         let buried = here.into_iter().collect();
-        let burying = Burying { call, at, blocks, waiting, buried, confirms, deadline };
+        let older = BTreeSet::new();
+        let burying = Burying { call, at, older, blocks, waiting, buried, confirms, deadline };
         self.under_way.insert(batch, burying);
     }
 
@@ -220,9 +223,12 @@ impl Burials {
         Some(burying.standing())
     }
 
-    /// Whom a delete answers, and which receipts of the request it covers.
-    pub(crate) fn receipts_of(&self, batch: u64) -> Option<(Option<u64>, Vec<usize>)> {
-        self.under_way.get(&batch).map(|burying| (burying.call, burying.at.clone()))
+    /// Some receipts of a delete, by position in it, are older than the present delivery.
+    pub(crate) fn note_older(&mut self, batch: u64, older: &[u32]) {
+        if let Some(burying) = self.under_way.get_mut(&batch) {
+            let at = older.iter().filter_map(|older| burying.at.get(*older as usize));
+            burying.older.extend(at);
+        }
     }
 
     /// How a delete stands.

@@ -148,20 +148,19 @@ impl Node {
                 effects.send_now(session.link, envelope);
             }
         }
-        let mut blocks = Vec::new();
+        let (mut blocks, mut older) = (Vec::new(), Vec::new());
         let (call, at) = (Some(call), group.at.clone());
         if keeps {
             let Group { messages, stamps, leases, .. } = group;
             let new = NewTombstones { id, holders, messages, stamps, leases, known: vec![me] };
-            let (covered, older) = self.bury(now, new, effects);
-            blocks = covered;
-            self.note_older(call, &at, &older);
+            (blocks, older) = self.bury(now, new, effects);
         }
         let deadline = now.mono.plus(DELETE_WITHIN);
         self.timers.at_latest(Timer::Deadlines, deadline);
         let here = keeps.then_some(me);
         let new = NewBurying { call, at, blocks, here, confirms, deadline };
         self.burials.start(batch, in_session, new);
+        self.burials.note_older(batch, &older);
         self.judge_delete(now, batch, effects);
     }
 
@@ -184,14 +183,6 @@ impl Node {
         }
     }
 
-    /// Receipts of older deliveries than the present one still delete, and it is said so.
-    fn note_older(&mut self, call: Option<u64>, at: &[usize], older: &[u32]) {
-        let Some(batch) = call.and_then(|call| self.desk.deletes.get_mut(&call)) else { return };
-        for at in older.iter().filter_map(|older| at.get(*older as usize)) {
-            batch.set(*at, DeleteResult::DeletedByOlderReceipt);
-        }
-    }
-
     pub(super) fn buried(
         &mut self,
         now: Now,
@@ -199,11 +190,7 @@ impl Node {
         (batch, older): (u64, &[u32]),
         effects: &mut Effects,
     ) {
-        if !older.is_empty()
-            && let Some((call, at)) = self.burials.receipts_of(batch)
-        {
-            self.note_older(call, &at, older);
-        }
+        self.burials.note_older(batch, older);
         if self.burials.buried_by(peer, batch).is_some() {
             self.judge_delete(now, batch, effects);
         }
@@ -243,6 +230,9 @@ impl Node {
         if let Some(batch) = self.desk.deletes.get_mut(&call) {
             for at in burying.at {
                 let result = match standing {
+                    Some(Standing::Done) if burying.older.contains(&at) => {
+                        DeleteResult::DeletedByOlderReceipt
+                    }
                     Some(Standing::Done) => DeleteResult::Deleted,
                     _ => DeleteResult::Refused(Refusal::OutcomeUnknown),
                 };

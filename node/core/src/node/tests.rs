@@ -1,6 +1,7 @@
 //! One node alone, event by event: whole lists of effects. Clusters are the simulator's.
 
 mod counts;
+mod deleting;
 mod faults;
 mod figures;
 mod forgetting;
