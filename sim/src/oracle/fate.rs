@@ -46,6 +46,8 @@ pub struct Fate {
     pub had_by: BTreeSet<usize>,
     /// Whose disks have lost its row: once started anew they do not know that they had it.
     pub row_lost_by: BTreeSet<usize>,
+    /// When the disk of a host last lost the copy that it had, with its row or only the content.
+    pub copy_lost_at: BTreeMap<usize, u64>,
     /// Whether, after its deletion was confirmed, a disk was lost that may have had its tombstone,
     /// and nobody that is up has it on disk.
     pub unburied: bool,
@@ -97,6 +99,7 @@ impl Fate {
             lost_by: BTreeSet::new(),
             had_by: BTreeSet::new(),
             row_lost_by: BTreeSet::new(),
+            copy_lost_at: BTreeMap::new(),
             unburied: false,
             revived: false,
             put_back: BTreeSet::new(),

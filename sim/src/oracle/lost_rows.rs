@@ -21,6 +21,7 @@ impl Oracle {
         for name in keys.iter().filter_map(|key| self.rows.get(key)) {
             if let Some(fate) = self.fates.get_mut(name) {
                 fate.lost_copy(at, &look(&fate.subject(*name)));
+                fate.copy_lost_at.insert(at, now);
             }
         }
     }

@@ -14,8 +14,8 @@ use crate::oracle::{Fact, FullName, show};
 
 pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
     match fact {
-        Fact::Confirmed { name, copies, by, counted_at, .. } => {
-            confirmed(scene, name, *copies, (*by, *counted_at))
+        Fact::Confirmed { name, copies, by, asked_at, counted_at } => {
+            confirmed(scene, name, *copies, (*by, *asked_at, *counted_at))
         }
         Fact::Gone { name } => {
             let fate = scene.oracle.fate(name)?;
@@ -37,7 +37,7 @@ fn confirmed(
     scene: &Scene<'_>,
     name: &FullName,
     copies: u8,
-    (by, counted_at): (NodeId, u64),
+    (by, asked_at, counted_at): (NodeId, u64, u64),
 ) -> Option<String> {
     let fate = scene.oracle.fate(name)?;
     if let Some(queue) = scene.oracle.queue(name.0)
@@ -59,7 +59,12 @@ fn confirmed(
         let met = witness.sessions.get(*at);
         met.is_none_or(|since| since + super::ON_ITS_WAY > counted_at)
     };
-    let lost = fate.had_by.difference(&witness.holders).filter(unheard).count();
+    // Of a single copy that is lost nobody hears; its host may have said before that it holds it,
+    // for as long as it was asked by then, however late that is heard.
+    let said_before =
+        |at: &usize| fate.copy_lost_at.get(at).is_some_and(|lost_at| *lost_at >= asked_at);
+    let lost = fate.had_by.difference(&witness.holders);
+    let lost = lost.filter(|at| unheard(at) || said_before(at)).count();
     let rots = scene.oracle.lost_disk_since(scene.now.saturating_sub(super::ON_ITS_WAY));
     (there + lost < usize::from(copies) && !rots)
         .then(|| format!("{} is confirmed by {copies} and lies at {there}", show(*name)))
@@ -112,6 +117,20 @@ mod tests {
         history.on_disks([0, 2]).sends(A, 1).loses_disk(2).on_disks([0]).meets([2]);
         history.after_ms(1000).counts().after_ms(1000).confirms(A, 1, 2);
         history.breaks(1);
+    }
+
+    #[test]
+    fn a_row_that_was_lost_counts_however_late_that_is_heard_if_its_host_was_asked_before() {
+        for (asked_before, broken) in [(true, false), (false, true)] {
+            let mut history = History::fair();
+            history.on_disks([0, 2]).meets([2]).after_ms(1000).sends(A, 1);
+            history.loses_row(2, 1).on_disks([0]).after_ms(1000);
+            if !asked_before {
+                history.sends(A, 1).after_ms(1000);
+            }
+            history.confirms(A, 1, 2);
+            if broken { history.breaks(1) } else { history.breaks_nothing() }
+        }
     }
 
     #[test]
