@@ -177,7 +177,7 @@ fn what_another_confirm_counts_on_is_no_less_safe_where_a_send_of_it_was_not_con
     let [first, other] = scene.homes;
     scene.world.heal(first, scene.keeper);
     scene.world.heal(scene.keeper, first);
-    scene.world.cut(first, other);
+    scene.world.isolate(other);
     scene.world.run(10 * SECOND);
     assert_eq!(scene.sent_again(first).copies, 2);
     assert_eq!(scene.world.stored(other), 0, "it was counted with the one that had it before");
