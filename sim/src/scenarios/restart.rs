@@ -175,9 +175,9 @@ fn what_its_coordinator_knows_to_be_unconfirmed_is_not_taken_for_confirmed_when_
 fn what_another_confirm_counts_on_is_no_less_safe_where_a_send_of_it_was_not_confirmed() {
     let mut scene = Unconfirmed::new(46);
     let [first, other] = scene.homes;
+    (0..4).filter(|at| ![first, scene.keeper].contains(at)).for_each(|at| scene.world.isolate(at));
     scene.world.heal(first, scene.keeper);
     scene.world.heal(scene.keeper, first);
-    scene.world.isolate(other);
     scene.world.run(10 * SECOND);
     assert_eq!(scene.sent_again(first).copies, 2);
     assert_eq!(scene.world.stored(other), 0, "it was counted with the one that had it before");

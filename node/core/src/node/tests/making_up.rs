@@ -129,18 +129,22 @@ fn what_the_only_other_holder_gives_is_handed_out_at_once() {
     assert!(delivers(&bench.is_given_one(id, &[ME, GIVER])), "P10");
 }
 
-/// Who gives a copy away may be gone a moment later, and counts on that it was taken over.
+/// Who gives a copy away, or counts the one that is here, may be gone a moment later.
 #[test]
-fn what_is_given_to_who_had_it_unconfirmed_is_counted_on() {
-    for given_again in [false, true] {
+fn what_a_node_had_unconfirmed_is_counted_on_by_who_gives_it_or_sends_it_again() {
+    for (given, sent) in [(false, false), (true, false), (false, true)] {
         let (mut bench, id) = first_of_three();
         bench.is_given_one(id, &[ME, GIVER]);
         bench.node.partitions.get_mut(&id).unwrap().known.accept(PRODUCER, 1);
-        if given_again {
+        if given {
             bench.is_given_one(id, &[ME, GIVER]);
+        }
+        if sent {
+            let labels = vec![bench.label(1)];
+            bench.is_told_by(GIVER, copy_of(id, vec![ME, GIVER], labels));
         }
         bench.node.trust_copies(GIVER, &mut Effects::new());
         let unsettled = bench.node.partitions[&id].known.is_unsettled(PRODUCER, 1);
-        assert_eq!(unsettled, !given_again, "P1, P4");
+        assert_eq!(unsettled, !given && !sent, "P1, P4");
     }
 }
