@@ -13,7 +13,7 @@ use crate::effect::Effects;
 use crate::envelope::{Envelope, LeaseChange, LeaseTold};
 use crate::event::Reply;
 use crate::now::Now;
-use crate::queue::{Flight, Given};
+use crate::queue::{Flight, Given, Partition};
 use crate::session::PartitionId;
 use crate::table::rendezvous::{self, Slot};
 use crate::timer::Timer;
@@ -125,11 +125,12 @@ impl Node {
         self.say(peer, Envelope::Changed { call, results }, effects);
     }
 
-    /// Another custodian told of its leases. Of its own this node knows better.
+    /// Another custodian told of its leases, be the messages here yet or not. Of its own this node
+    /// knows better.
     pub(super) fn leases_told(&mut self, now: Now, id: PartitionId, leases: &[LeaseTold]) {
         let own = (self.config.node, self.run.boot);
         for lease in leases.iter().filter(|lease| (lease.custodian, lease.boot) != own) {
-            let Some(partition) = self.partitions.get_mut(&id) else { return };
+            let partition = self.partitions.entry(id).or_insert_with(|| Partition::new(id));
             if let Some(head) = partition.lease_told(lease, now.mono) {
                 self.ready_again(now, id, head);
             }

@@ -1,7 +1,7 @@
 //! Copies that another holder gives: who else is asked before they are handed out.
 
 use super::*;
-use crate::envelope::{CopyItem, Lost, PartitionInventory, Place, Span};
+use crate::envelope::{CopyItem, LeaseTold, Lost, PartitionInventory, Place, Span};
 use crate::event::LinkId;
 use crate::table::rendezvous::{self, Slot};
 
@@ -147,4 +147,23 @@ fn what_a_node_had_unconfirmed_is_counted_on_by_who_gives_it_or_sends_it_again()
         let unsettled = bench.node.partitions[&id].known.is_unsettled(PRODUCER, 1);
         assert_eq!(unsettled, !given && !sent, "P1, P4");
     }
+}
+
+/// A node that is new, or has lost its disk, hears of leases before it has anything of a partition.
+#[test]
+fn a_lease_that_was_told_before_anything_of_its_partition_came_hides_the_message() {
+    let (mut bench, (queue, partition)) = first_of_three();
+    let (number, stamp) = (1, bench.label(1).stamp);
+    let leases = vec![LeaseTold {
+        number,
+        stamp,
+        remaining_ms: 5000,
+        custodian: GIVER,
+        boot: 9,
+        delivery: 1,
+    }];
+    bench.is_told_by(GIVER, Envelope::Leases { queue, partition, leases });
+    bench.is_given_one((queue, partition), &[ME, GIVER]);
+    let flight = bench.node.partitions[&(queue, partition)].flights.with(stamp);
+    assert_eq!(flight.map(|flight| flight.lease.custodian), Some(GIVER), "P3");
 }
