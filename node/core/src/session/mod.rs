@@ -109,6 +109,8 @@ pub(crate) struct Sessions {
     /// since when they are known to be there.
     unmet: BTreeMap<NodeId, Mono>,
     met: BTreeSet<NodeId>,
+    /// Whether this node was away, and has met nobody since.
+    just_back: bool,
     /// Remembered members that this node waits for before it hands out anything.
     awaited: BTreeSet<NodeId>,
     /// The run of each node that said last that it leaves: no session is to be had with it.
@@ -127,6 +129,7 @@ impl Sessions {
             links: BTreeMap::new(),
             unmet: BTreeMap::new(),
             met: BTreeSet::new(),
+            just_back: false,
             awaited: awaited.into_iter().filter(|node| *node != me).collect(),
             left: BTreeMap::new(),
             disks,
@@ -164,6 +167,7 @@ impl Sessions {
         self.unmet.remove(&peer);
         self.awaited.remove(&peer);
         self.met.insert(peer);
+        self.just_back = false;
         self.left.remove(&peer);
         self.epoch += 1;
     }
@@ -182,6 +186,7 @@ impl Sessions {
     /// This node was away, and has not been told what happened meanwhile: whoever was in session
     /// is to be met anew before anything is handed out that it has, too.
     pub(crate) fn was_away(&mut self, now: Mono) {
+        self.just_back = true;
         for peer in self.sessions.keys() {
             self.met.remove(peer);
             self.unmet.insert(*peer, now);
@@ -252,10 +257,12 @@ impl Sessions {
         node == self.me || self.sessions.contains_key(&node)
     }
 
-    /// Whether there is neither a session with this node nor is one awaited.
+    /// Whether there is neither a session with this node nor is one awaited by what is asked of
+    /// this one. Who is just back waits for nobody: what is asked of it may have lain there unread,
+    /// and be forgotten elsewhere (P4).
     pub(crate) fn is_missed(&self, node: NodeId) -> bool {
         let awaited = self.unmet.contains_key(&node) || self.awaited.contains(&node);
-        !self.sessions.contains_key(&node) && !awaited
+        !self.sessions.contains_key(&node) && (self.just_back || !awaited)
     }
 
     /// A member is known to be there.

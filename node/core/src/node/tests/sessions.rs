@@ -83,9 +83,28 @@ fn a_wall_clock_that_runs_ahead_of_the_steady_one_ends_all_sessions() {
     }
 }
 
+/// A resend lay unread at a node that was paused for minutes. As it went on it waited for the
+/// others so that it could ask them, and then had them store what was deleted long ago and whose
+/// tombstone was forgotten. Before they are there a queue that wants two copies has it refused.
+#[test]
+fn what_comes_again_to_a_node_that_is_just_back_waits_for_nobody() {
+    for away in [false, true] {
+        let mut bench = Bench::new();
+        let queue = bench.queue(one_partition());
+        bench.up_again(1, 5, DISK);
+        bench.at_ms += 10;
+        bench.wall_off_ms += if away { 180_000 } else { 0 };
+        let labels = vec![bench.label(1)];
+        let (attempt, partition, within_ms) = (Attempt::Again, 0, 5000);
+        let send = Request::Send { queue, partition, attempt, within_ms, labels };
+        let (answer, effects) = bench.ask(send);
+        assert_eq!(answer.is_some(), away, "P4: {effects:?}");
+    }
+}
+
 /// A machine was suspended while it waited for another one to store a message. When it went on it
-/// stored the message itself, in the place of that one, and was content with that: others had handed
-/// it out and deleted it meanwhile, and forgotten that they had.
+/// stored the message itself, in the place of that one, and was content with that: others had
+/// handed it out and deleted it meanwhile, and forgotten that they had.
 #[test]
 fn who_was_away_stores_nothing_of_what_it_was_sending_and_its_outcome_is_unknown() {
     for (attempt, away) in [Attempt::First, Attempt::Again]
