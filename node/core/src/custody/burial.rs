@@ -12,6 +12,7 @@
 //! a node, whose holders are all that anybody has named. What this file does not do: it does
 //! not touch rows of messages and does not send.
 
+mod further;
 mod joining;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,7 @@ use std::time::Duration;
 use gaggle_wire::{NodeId, ProcessId};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use further::Told;
 pub(crate) use joining::Joined;
 
 use crate::now::{Mono, Wall};
@@ -63,6 +65,8 @@ pub(crate) struct Burying {
     pub(crate) at: Vec<usize>,
     /// Those of them that are older than the present delivery, as some holder says.
     pub(crate) older: BTreeSet<usize>,
+    /// What the holders were told.
+    told: Told,
     /// Blocks of this node that it covers.
     pub(crate) blocks: Vec<u64>,
     /// Holders in session that have not answered.
@@ -199,11 +203,12 @@ impl Burials {
         waiting: impl IntoIterator<Item = NodeId>,
         burying: NewBurying,
     ) {
-        let NewBurying { call, at, blocks, here, confirms, deadline } = burying;
+        let NewBurying { call, at, told, blocks, here, confirms, deadline } = burying;
         let waiting = waiting.into_iter().collect();
         let buried = here.into_iter().collect();
         let older = BTreeSet::new();
-        let burying = Burying { call, at, older, blocks, waiting, buried, confirms, deadline };
+        let burying =
+            Burying { call, at, older, told, blocks, waiting, buried, confirms, deadline };
         self.under_way.insert(batch, burying);
     }
 
@@ -430,6 +435,7 @@ impl Burials {
 pub(crate) struct NewBurying {
     pub(crate) call: Option<u64>,
     pub(crate) at: Vec<usize>,
+    pub(crate) told: Told,
     /// Blocks of this node that it covers.
     pub(crate) blocks: Vec<u64>,
     /// This node, if it keeps the block itself.

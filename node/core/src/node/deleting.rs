@@ -6,11 +6,11 @@ use std::time::Duration;
 use gaggle_wire::{DeleteResult, NodeId, ProcessId, Receipt, Refusal, Response, Stamp};
 
 use super::Node;
-use super::copies::Rows;
+use super::copies::{Rows, lists_of};
 use super::ticks::PUSH_AFTER;
 use crate::calls::Batch;
 use crate::custody::burial::{
-    Block, BlockRecord, Joined, NewBurying, Numbers, Standing, merge_numbers,
+    Block, BlockRecord, Joined, NewBurying, Numbers, Standing, Told, merge_numbers,
 };
 use crate::effect::Effects;
 use crate::envelope::{DeliveryRef, Envelope};
@@ -131,37 +131,60 @@ impl Node {
             holders.iter().copied().filter(|node| self.sessions.with(*node).is_some()).collect();
         let keeps = holders.contains(&me) || in_session.len() < usize::from(confirms);
         let batch = self.burials.batch();
-        let (queue, partition) = id;
-        for node in &in_session {
-            let envelope = Envelope::Tombstones {
-                batch,
-                queue,
-                partition,
-                holders: holders.clone(),
-                messages: group.messages.clone(),
-                stamps: group.stamps.clone(),
-                leases: group.leases.clone(),
-                // This leaves before it is on disk here: this node is not to be named.
-                known: Vec::new(),
-            };
-            if let Some(session) = self.sessions.with(*node) {
-                effects.send_now(session.link, envelope);
-            }
-        }
+        let Group { at, messages, stamps, leases } = group;
+        let told = Told { partition: id, holders, messages, stamps, leases };
+        self.tell_delete(batch, &told, &in_session, effects);
         let (mut blocks, mut older) = (Vec::new(), Vec::new());
-        let (call, at) = (Some(call), group.at.clone());
         if keeps {
-            let Group { messages, stamps, leases, .. } = group;
+            let Told { partition: id, holders, messages, stamps, leases } = told.clone();
             let new = NewTombstones { id, holders, messages, stamps, leases, known: vec![me] };
             (blocks, older) = self.bury(now, new, effects);
         }
         let deadline = now.mono.plus(DELETE_WITHIN);
         self.timers.at_latest(Timer::Deadlines, deadline);
-        let here = keeps.then_some(me);
-        let new = NewBurying { call, at, blocks, here, confirms, deadline };
+        let (call, here) = (Some(call), keeps.then_some(me));
+        let new = NewBurying { call, at, told, blocks, here, confirms, deadline };
         self.burials.start(batch, in_session, new);
         self.burials.note_older(batch, &older);
         self.judge_delete(now, batch, effects);
+    }
+
+    /// Tells holders in session of a delete.
+    fn tell_delete(&self, batch: u64, told: &Told, nodes: &[NodeId], effects: &mut Effects) {
+        let (queue, partition) = told.partition;
+        for session in nodes.iter().filter_map(|node| self.sessions.with(*node)) {
+            let envelope = Envelope::Tombstones {
+                batch,
+                queue,
+                partition,
+                holders: told.holders.clone(),
+                messages: told.messages.clone(),
+                stamps: told.stamps.clone(),
+                leases: told.leases.clone(),
+                // This leaves before it is on disk here: this node is not to be named.
+                known: Vec::new(),
+            };
+            effects.send_now(session.link, envelope);
+        }
+    }
+
+    /// A node names holders of messages, before it says that it has the tombstones of those of them
+    /// that are being deleted: who has not been told of these is told as well.
+    pub(super) fn further_listed(
+        &mut self,
+        peer: NodeId,
+        id: PartitionId,
+        list: (&[NodeId], &Numbers),
+        effects: &mut Effects,
+    ) {
+        for (batch, mut further) in self.burials.further(peer, id, list) {
+            further.remove(&self.config.node);
+            let reached = further.iter().filter(|node| self.sessions.with(**node).is_some());
+            let reached: Vec<NodeId> = reached.copied().collect();
+            if let Some(told) = self.burials.tell_further(batch, &further, &reached) {
+                self.tell_delete(batch, &told, &reached, effects);
+            }
+        }
     }
 
     /// Whether a node that a client names may be a holder: as a member, or by a list here, whose
@@ -267,8 +290,14 @@ impl Node {
         let known_queue = self.table.entry(new.id.0).is_none_or(|entry| !entry.is_deleted());
         let mut older = Vec::new();
         if known_queue {
+            let (id, named) = (new.id, new.holders.clone());
             let (blocks, later) = self.bury(now, new, effects);
             older = later;
+            for BlockRecord { holders, messages, .. } in self.burials.longer(&blocks, &named) {
+                let stays = |node: &NodeId| self.stage(*node) != Stage::Removed;
+                let holders = holders.iter().copied().filter(stays).collect();
+                self.say(peer, lists_of(id, (holders, messages.clone())), effects);
+            }
             if !blocks.is_empty() {
                 self.burials.told_by(peer, batch, blocks);
             }

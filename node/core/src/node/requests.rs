@@ -285,7 +285,9 @@ impl Node {
             }
             Envelope::Settled { messages, lacking } => self.settled(messages, lacking),
             Envelope::Listed { queue, partition, holders, messages } => {
-                self.lists_came((queue, partition), (&holders, &messages), effects);
+                let (id, list) = ((queue, partition), (&holders[..], &messages));
+                self.further_listed(peer, id, list, effects);
+                self.lists_came(id, list, effects);
             }
             Envelope::Ask { call, lost, queue, partition, messages } => {
                 let asked = ((queue, partition), &messages[..], lost);

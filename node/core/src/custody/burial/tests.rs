@@ -26,6 +26,13 @@ fn delete(burials: &mut Burials, waiting: &[NodeId]) -> u64 {
     let new = NewBurying {
         call: Some(1),
         at: vec![0],
+        told: Told {
+            partition: PARTITION,
+            holders: vec![A, B],
+            messages: record(1, 5).messages,
+            stamps: Vec::new(),
+            leases: Vec::new(),
+        },
         blocks: vec![block],
         here: Some(A),
         confirms: 2,
