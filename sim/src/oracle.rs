@@ -99,7 +99,7 @@ impl Oracle {
                 What::Send { queue, partition, labels, heard: self.accepted.highest() }
             }
             Request::Delete { receipts } => {
-                self.each(receipts, |fate, _| fate.delete_asked = true);
+                self.each(receipts, |fate, _| fate.asked_to_delete(now));
                 What::Delete(receipts.clone())
             }
             Request::Release { receipts, delay_ms } => {
@@ -205,11 +205,12 @@ impl Oracle {
             (What::Delete(receipts), Response::Deleted(results)) => receipts
                 .iter()
                 .zip(results)
-                .map(|(receipt, result)| deleted(receipt, result))
+                .map(|(receipt, result)| deleted((at, node_id(place.node)), receipt, result))
                 .collect(),
             (What::Delete(receipts), Response::Refused(refusal)) => {
                 let refused = DeleteResult::Refused(refusal.clone());
-                receipts.iter().map(|receipt| deleted(receipt, &refused)).collect()
+                let by = node_id(place.node);
+                receipts.iter().map(|receipt| deleted((at, by), receipt, &refused)).collect()
             }
             (What::Extend(receipts, lease), Response::Extended(results)) => {
                 let span = (at.saturating_add(lease), answer.at.saturating_add(lease));
@@ -253,7 +254,7 @@ impl Oracle {
     pub(crate) fn disk_lost(&mut self, now: u64, at: usize, look: Look<'_>) {
         self.disk_lost = Some(now);
         for (name, fate) in &mut self.fates {
-            fate.lost_at(at, look(&fate.subject(*name)));
+            fate.lost_at((now, at), look(&fate.subject(*name)));
         }
     }
 
@@ -276,7 +277,7 @@ impl Oracle {
                     fate.excused |= fate.kept_at.is_empty() && witness.buriers.is_empty();
                 }
             }
-            Fact::Deleted { name } => {
+            Fact::Deleted { name, .. } => {
                 if let Some(fate) = self.fates.get_mut(name)
                     && fate.deleted.is_none()
                 {

@@ -182,7 +182,7 @@ impl Judge {
             return self.violate(1, format!("told done, but never sent: {confirmed:?}"));
         };
         let copies = fate.confirmed.map(|(_, copies)| copies);
-        let gone = confirmed.copies == 0 && (fate.delete_asked || fate.excused);
+        let gone = confirmed.copies == 0 && (fate.delete_asked.is_some() || fate.excused);
         if copies.is_none() && !gone {
             self.violate(1, format!("told done, but not confirmed: {confirmed:?}"));
         }

@@ -53,6 +53,10 @@ pub enum Fact {
     Deleted {
         /// Which.
         name: FullName,
+        /// Who says so.
+        by: NodeId,
+        /// When it was asked for.
+        asked_at: u64,
     },
     /// A message was not deleted, or that is unknown.
     Undeleted {
@@ -169,10 +173,16 @@ pub(super) fn sent(
 }
 
 /// What the answer to a delete tells of one receipt.
-pub(super) fn deleted(receipt: &Receipt, result: &DeleteResult) -> Fact {
+pub(super) fn deleted(
+    (asked_at, by): (u64, NodeId),
+    receipt: &Receipt,
+    result: &DeleteResult,
+) -> Fact {
     let name = name_of(receipt);
     match result {
-        DeleteResult::Deleted | DeleteResult::DeletedByOlderReceipt => Fact::Deleted { name },
+        DeleteResult::Deleted | DeleteResult::DeletedByOlderReceipt => {
+            Fact::Deleted { name, by, asked_at }
+        }
         DeleteResult::Refused(refusal) => Fact::Undeleted { name, refusal: refusal.clone() },
     }
 }

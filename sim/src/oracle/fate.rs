@@ -29,8 +29,10 @@ pub struct Fate {
     pub given: BTreeMap<(NodeId, u64), (Receipt, u64)>,
     /// The delivery that was handed out last and has not come, and until when it hides the message.
     pub under_way: Option<(Receipt, u64)>,
-    /// Whether anybody asked for its deletion.
-    pub delete_asked: bool,
+    /// When anybody asked for its deletion first.
+    pub delete_asked: Option<u64>,
+    /// Whose disks were known to have it then.
+    pub asked_of: BTreeSet<usize>,
     /// When its deletion was confirmed first.
     pub deleted: Option<u64>,
     /// Whether a queue's own rule may have taken it (purge, retention, deletion of the queue), or
@@ -59,6 +61,8 @@ pub struct Fate {
     /// On whose disks its tombstone lay when its deletion was confirmed, and who has kept them
     /// since.
     pub buried_at: BTreeSet<usize>,
+    /// Who had its tombstone on disk and has lost that, and when last.
+    pub unburied_by: BTreeMap<usize, u64>,
 }
 
 /// One delivery as a client saw it.
@@ -91,7 +95,8 @@ impl Fate {
             deliveries: Vec::new(),
             given: BTreeMap::new(),
             under_way: None,
-            delete_asked: false,
+            delete_asked: None,
+            asked_of: BTreeSet::new(),
             deleted: None,
             excused: false,
             kept_at: BTreeSet::new(),
@@ -104,15 +109,23 @@ impl Fate {
             revived: false,
             put_back: BTreeSet::new(),
             buried_at: BTreeSet::new(),
+            unburied_by: BTreeMap::new(),
         }
     }
 
     /// A node that may have it or its tombstone loses its disk.
-    pub(super) fn lost_at(&mut self, at: usize, mut witness: Witness) {
+    pub(super) fn lost_at(&mut self, (now, at): (u64, usize), mut witness: Witness) {
         self.lost_copy(at, &witness);
-        witness.buried.remove(&at);
-        self.buried_at.remove(&at);
+        self.lost_tombstone((now, at), &mut witness);
         self.unburied |= self.deleted.is_some() && witness.buried.is_disjoint(&witness.up);
+    }
+
+    /// A node that may have its tombstone loses it.
+    pub(super) fn lost_tombstone(&mut self, (now, at): (u64, usize), witness: &mut Witness) {
+        if witness.buried.remove(&at) {
+            self.unburied_by.insert(at, now);
+        }
+        self.buried_at.remove(&at);
     }
 
     /// A node that may have it loses its copy.
@@ -153,11 +166,19 @@ impl Fate {
     /// Whether it is certainly still to be consumed.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.confirmed.is_some() && !self.delete_asked && !self.excused
+        self.confirmed.is_some() && self.delete_asked.is_none() && !self.excused
     }
 
     pub(crate) fn subject(&self, name: FullName) -> Subject {
         Subject { name, stamp: self.label.stamp, custodian: None }
+    }
+
+    /// Its deletion is asked for.
+    pub(super) fn asked_to_delete(&mut self, now: u64) {
+        if self.delete_asked.is_none() {
+            self.delete_asked = Some(now);
+            self.asked_of = self.kept_at.clone();
+        }
     }
 
     /// A delivery was given back. What goes back uncounted comes again under the same receipt:

@@ -32,7 +32,7 @@ impl Oracle {
             let kept = keeps(row(name, fate));
             let stays = alone && kept;
             fate.revived |= lone && kept && fate.deleted.is_some();
-            fate.put_back_at(at, witness, (stays, lone));
+            fate.put_back_at((now, at), witness, (stays, lone));
         }
     }
 
@@ -48,7 +48,12 @@ impl Oracle {
 
 impl Fate {
     /// A node that may have it or its tombstone is put back to when it had less.
-    fn put_back_at(&mut self, at: usize, mut witness: Witness, (stays, lone): (bool, bool)) {
+    fn put_back_at(
+        &mut self,
+        (now, at): (u64, usize),
+        mut witness: Witness,
+        (stays, lone): (bool, bool),
+    ) {
         if witness.holders.contains(&at) {
             self.put_back.insert(at);
         }
@@ -57,8 +62,7 @@ impl Fate {
         } else {
             self.lost_copy(at, &witness);
         }
-        witness.buried.remove(&at);
-        self.buried_at.remove(&at);
+        self.lost_tombstone((now, at), &mut witness);
         let buried = !witness.buried.is_disjoint(&witness.up);
         self.unburied |= lone && self.deleted.is_some() && !buried;
     }

@@ -35,6 +35,8 @@ pub(super) struct History {
     accepted: u64,
     at_least: u8,
     witness: Witness,
+    /// Whether it was said who has the tombstone. If not, it is who has the message.
+    buried_said: bool,
     /// On which of its connections a client asks.
     line: u64,
     /// When the next answer was given, if that is not now.
@@ -66,6 +68,7 @@ impl History {
                 holders: BTreeSet::from([0, 1, 2]),
                 ..Witness::default()
             },
+            buried_said: false,
             line: 0,
             handed_at: None,
             sends: BTreeMap::new(),
@@ -325,9 +328,18 @@ impl History {
     }
 
     pub(super) fn deletes(&mut self, client: Client, number: u64) -> &mut Self {
-        self.asks_delete(client, number);
-        let asked = self.requests;
-        self.hears(client, asked, &Response::Deleted(vec![DeleteResult::Deleted]))
+        self.asks_delete(client, number).hears_deleted(client)
+    }
+
+    /// The answer to what was asked last.
+    pub(super) fn hears_deleted(&mut self, client: Client) -> &mut Self {
+        let (asked, witness) = (self.requests, self.witness.clone());
+        if !self.buried_said {
+            self.witness.buried = witness.holders.clone();
+        }
+        self.hears(client, asked, &Response::Deleted(vec![DeleteResult::Deleted]));
+        self.witness = witness;
+        self
     }
 
     pub(super) fn refuses_delete(&mut self, client: Client, number: u64, no: Refusal) -> &mut Self {

@@ -96,10 +96,11 @@ pub const TABLE: [Promise; 14] = [
     Promise {
         number: 4,
         name: "delete is final",
-        watched: "in fair weather nothing comes, or lies on a disk, that was deleted more than 2 s \
-                  before; in a storm nothing is handed out by a host that somebody who had the \
-                  tombstone when the delete was confirmed could have told for 2 s, or when their \
-                  session began",
+        watched: "a confirmed delete is on as many disks as its queue asks for, and on those of \
+                  the holders near its coordinator; in fair weather nothing comes, or lies on a \
+                  disk, that was deleted more than 2 s before; in a storm nothing is handed out by \
+                  a host that somebody who had the tombstone when the delete was confirmed could \
+                  have told for 2 s, or when their session began",
         watcher: Some(p04_delete_is_final::watch),
     },
     strict(5, "strict order"),
@@ -163,6 +164,9 @@ const fn strict(number: u8, name: &'static str) -> Promise {
 
 /// How long what was handed out may be on its way to its client, commits included.
 const ON_ITS_WAY: u64 = 400_000_000;
+/// So long after it was asked for, a tombstone is kept for certain: a little less than the shortest
+/// resend window.
+const KEPT: u64 = 3_500_000_000;
 
 #[cfg(test)]
 mod tests {

@@ -2,10 +2,11 @@
 //! long as one host that has it keeps its disk.
 //!
 //! The confirm is held against the disks: it may not name more copies than there are, nor fewer
-//! than the queue asks for. What every host that had it has lost with its disk is excused, see
-//! [`crate::oracle::Fate`]; a node that was removed has lost its disk from then on. At the end of a
-//! run what no node that is up has on its disk any more, and nobody deleted, is lost. What this
-//! file does not do: what lies on a disk and does not come is stranded, which is P10.
+//! than the queue asks for; a tombstone in the place of a copy says that it was there. What every
+//! host that had it has lost with its disk is excused, see [`crate::oracle::Fate`]; a node that was
+//! removed has lost its disk from then on. At the end of a run what no node that is up has on its
+//! disk any more, and nobody deleted, is lost. What this file does not do: what lies on a disk and
+//! does not come is stranded, which is P10.
 
 use gaggle_wire::NodeId;
 
@@ -19,7 +20,7 @@ pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
         }
         Fact::Gone { name } => {
             let fate = scene.oracle.fate(name)?;
-            let explained = fate.delete_asked || fate.excused;
+            let explained = fate.delete_asked.is_some() || fate.excused;
             (!explained).then(|| format!("{} is gone and nobody deleted it", show(*name)))
         }
         Fact::Over => {
@@ -46,13 +47,18 @@ fn confirmed(
         let wanted = queue.settings.at_least;
         return Some(format!("{} is confirmed by {copies}, not {wanted}", show(*name)));
     }
-    if fate.delete_asked || fate.excused {
-        // A tombstone in the place of a copy may lie on a disk whose node is down.
+    // A tombstone in the place of a copy says that it was there; at last it is forgotten.
+    let forgotten = fate.delete_asked.is_some_and(|asked| asked + super::KEPT < scene.now);
+    if fate.excused || forgotten {
         return None;
     }
     let subject = Subject { name: *name, stamp: fate.label.stamp, custodian: Some(by) };
-    let witness = (scene.look)(&subject);
-    let there = witness.holders.len();
+    let mut witness = (scene.look)(&subject);
+    let (mut there, mut had) = (std::mem::take(&mut witness.holders), fate.had_by.clone());
+    if fate.delete_asked.is_some() {
+        there.append(&mut witness.buried);
+        had.extend(fate.unburied_by.keys());
+    }
     // Of a disk that is lost after its host has answered, the coordinator hears when they meet. By
     // then it may have counted it: what says so waits for its own commit, which may be slow.
     let unheard = |at: &&usize| {
@@ -63,8 +69,8 @@ fn confirmed(
     // for as long as it was asked by then, however late that is heard.
     let said_before =
         |at: &usize| fate.copy_lost_at.get(at).is_some_and(|lost_at| *lost_at >= asked_at);
-    let lost = fate.had_by.difference(&witness.holders);
-    let lost = lost.filter(|at| unheard(at) || said_before(at)).count();
+    let lost = had.difference(&there).filter(|at| unheard(at) || said_before(at)).count();
+    let there = there.len();
     let rots = scene.oracle.lost_disk_since(scene.now.saturating_sub(super::ON_ITS_WAY));
     (there + lost < usize::from(copies) && !rots)
         .then(|| format!("{} is confirmed by {copies} and lies at {there}", show(*name)))
@@ -82,6 +88,18 @@ mod tests {
         let mut history = History::fair();
         history.on_disks([0, 2]).sends(A, 1).confirms(A, 1, 2);
         history.breaks_nothing();
+    }
+
+    #[test]
+    fn a_tombstone_in_the_place_of_a_copy_counts_and_nothing_in_its_place_does_not() {
+        for (buried, ms, broken) in
+            [(vec![2], 0, false), (vec![0], 0, true), (vec![], 3400, true), (vec![], 3600, false)]
+        {
+            let mut history = History::fair();
+            history.on_disks([0, 2]).sends(A, 1).delivers(A, 1).asks_delete(A, 1).after_ms(ms);
+            history.on_disks([0]).buried(buried).confirms(A, 1, 2);
+            if broken { history.breaks(1) } else { history.breaks_nothing() }
+        }
     }
 
     #[test]

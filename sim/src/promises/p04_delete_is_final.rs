@@ -1,5 +1,11 @@
 //! P4, delete is final: what was deleted does not come again.
 //!
+//! A confirm of a delete is held against the disks: it may not be known to fewer than the queue
+//! asks for, nor unknown to a holder that had the message when the delete was asked for, and had
+//! been in session with the coordinator for long then. So it is for as long as tombstones are kept
+//! for certain: later all may have forgotten what another coordinator had told them. With
+//! `at_least` 1 holders of what was sent twice may not know of each other: see below.
+//!
 //! In fair weather a deleted message may come, and its copies may lie on disks, for as long as its
 //! tombstone may take to every host that can be reached, and no longer. In a storm it binds where
 //! it can be known: the custodian had the tombstone itself, or was in an undisturbed session for
@@ -28,12 +34,49 @@ pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
     match fact {
         Fact::Delivered(delivered) => comes(scene, delivered),
         Fact::HandedOut { name, by } => handed_out(scene, *name, *by),
+        Fact::Deleted { name, by, asked_at } => deleted(scene, *name, (*by, *asked_at)),
         Fact::Later => {
             let quiet = scene.weather.fair_since()?.max(scene.weather.all_quiet_since());
             scene.oracle.fates().find_map(|(name, fate)| lies(scene, quiet, (name, fate)))
         }
         _ => None,
     }
+}
+
+/// Whether a deletion is confirmed that too few disks know of, or not that of a holder which is in
+/// session with its coordinator. A host that lost its disk after it was asked may have been counted
+/// before.
+fn deleted(scene: &Scene<'_>, name: FullName, (by, asked_at): (NodeId, u64)) -> Option<String> {
+    let fate = scene.oracle.fate(&name)?;
+    let forgotten = fate.delete_asked? + super::KEPT < scene.now;
+    if fate.deleted.is_some() || fate.excused || forgotten {
+        // Another coordinator may have told all before, and they may have forgotten it since.
+        return None;
+    }
+    let settings = scene.oracle.queue(name.0)?.settings;
+    let subject = Subject { name, stamp: fate.label.stamp, custodian: Some(by) };
+    let witness = (scene.look)(&subject);
+    let lost = fate
+        .unburied_by
+        .iter()
+        .filter(|(at, lost_at)| **lost_at >= asked_at && !witness.buried.contains(at));
+    let (there, lost) = (witness.buried.len(), lost.count());
+    if there + lost < usize::from(settings.at_least) {
+        return Some(format!("{} is deleted, says {by}, and {there} know it", show(name)));
+    }
+    if is_lone(scene, &name) && fate.sends > 1 {
+        return None;
+    }
+    let told = |at: &&usize| {
+        let since = witness.sessions.get(*at);
+        let unburied = witness.holders.contains(*at) && !witness.buried.contains(*at);
+        unburied && since.is_some_and(|since| since + TOLD < asked_at)
+    };
+    // Who got it since may have got it while its coordinator told the others.
+    let mut holders = fate.asked_of.intersection(&fate.kept_at).filter(told);
+    let holder = holders.find(|at| witness.near.contains(*at))?;
+    let holder = node_id(*holder);
+    Some(format!("{} is deleted, says {by}, and {holder} does not know it", show(name)))
 }
 
 /// Whether a message may not come any more.
@@ -147,6 +190,61 @@ mod tests {
     }
 
     #[test]
+    fn a_delete_that_too_few_disks_know_of_when_it_is_confirmed_breaks_it() {
+        for (on_disk, at_least, broken) in
+            [(vec![0], 2, true), (vec![0, 2], 2, false), (vec![], 1, true), (vec![0], 1, false)]
+        {
+            let mut history = History::of_queue(at_least);
+            history.buried(on_disk).about_to_bury([0, 1, 2]);
+            deleted(&mut history, 0);
+            if broken { history.breaks(4) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
+    fn who_lost_its_tombstone_after_it_was_asked_for_counts_and_before_not() {
+        for (lost_first, broken) in [(true, true), (false, false)] {
+            let mut history = History::fair();
+            history.sends(A, 1).confirms(A, 1, 2).delivers(A, 1).buried([0, 2]);
+            if lost_first {
+                history.loses_disk(2).after_ms(1).asks_delete(A, 1);
+            } else {
+                history.asks_delete(A, 1).after_ms(1).loses_disk(2);
+            }
+            history.buried([0]).hears_deleted(A);
+            if broken { history.breaks(4) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
+    fn a_delete_that_was_asked_for_long_ago_may_be_forgotten_when_it_is_confirmed() {
+        for (ms, broken) in [(3400, true), (3600, false)] {
+            let mut history = History::fair();
+            history.sends(A, 1).confirms(A, 1, 2).delivers(A, 1).asks_delete(A, 1);
+            history.after_ms(ms).buried([]).hears_deleted(A);
+            if broken { history.breaks(4) } else { history.breaks_nothing() }
+        }
+    }
+
+    #[test]
+    fn a_delete_that_a_holder_near_its_coordinator_does_not_know_of_breaks_it() {
+        let cases = [(2450, true, 1, true), (2300, true, 1, false), (2450, false, 1, false)];
+        for (met_for, near, sends, broken) in cases.into_iter().chain([(2450, true, 2, true)]) {
+            let mut history = History::fair();
+            history.buried([0, 2]).meets([1]).near(if near { vec![0, 1] } else { vec![0] });
+            if sends > 1 {
+                history.sends(B, 1);
+            }
+            history.after_ms(met_for);
+            deleted(&mut history, 0);
+            if broken { history.breaks(4) } else { history.breaks_nothing() }
+        }
+        let mut history = History::of_queue(1);
+        history.sends(B, 1).buried([0, 2]).meets([1]).near([0, 1]).after_ms(2450);
+        deleted(&mut history, 0).breaks_nothing();
+    }
+
+    #[test]
     fn a_delivery_long_after_the_delete_breaks_it() {
         let mut history = History::fair();
         deleted(&mut history, 30_000).delivers(B, 1);
@@ -155,7 +253,7 @@ mod tests {
 
     #[test]
     fn what_was_handed_out_before_the_delete_and_comes_after_breaks_nothing() {
-        let mut history = History::fair();
+        let mut history = History::of_queue(1);
         history.buried([0]).near([0]);
         deleted(&mut history, 30_000).restarts().held_for_ms(30_000).disturbed().delivers(B, 1);
         history.breaks_nothing();
@@ -179,7 +277,7 @@ mod tests {
     #[test]
     fn in_a_storm_it_binds_who_could_have_been_told() {
         for (near, broken) in [(vec![0, 2], true), (vec![0], false)] {
-            let mut history = History::fair();
+            let mut history = History::of_queue(1);
             history.buried([2]).near(near);
             deleted(&mut history, 3000).disturbed().restarts().delivers(B, 1);
             if broken { history.breaks(4) } else { history.breaks_nothing() }
@@ -188,7 +286,7 @@ mod tests {
 
     #[test]
     fn in_a_storm_a_session_that_was_disturbed_since_has_told_nothing() {
-        let mut history = History::fair();
+        let mut history = History::of_queue(1);
         history.buried([2]).near([0, 2]);
         deleted(&mut history, 3000).disturbed().restarts().troubles(0, 2).delivers(B, 1);
         history.breaks_nothing();
@@ -197,7 +295,7 @@ mod tests {
     #[test]
     fn in_a_storm_who_has_lost_its_disk_since_has_not_known_all_along() {
         for (lost, broken) in [(false, true), (true, false)] {
-            let mut history = History::fair();
+            let mut history = History::of_queue(1);
             history.buried([2]).near([0, 2]);
             deleted(&mut history, 3000);
             if lost {
@@ -210,7 +308,7 @@ mod tests {
 
     #[test]
     fn in_a_storm_who_has_the_tombstone_itself_is_bound_at_once() {
-        let mut history = History::fair();
+        let mut history = History::of_queue(1);
         history.buried([0]).near([0]);
         deleted(&mut history, 500).disturbed().restarts().delivers(B, 1);
         history.breaks(4);
@@ -224,7 +322,7 @@ mod tests {
             (2, 2450, 3000, true),
             (0, 300, 3000, true),
         ] {
-            let mut history = History::fair();
+            let mut history = History::of_queue(1);
             history.buried([told_by]).near([0, 2]);
             deleted(&mut history, given).disturbed().restarts().gives(1);
             // Another one gives it meanwhile, which says nothing of this one.
@@ -237,7 +335,7 @@ mod tests {
     fn in_a_storm_only_a_tombstone_that_was_on_disk_at_the_confirm_binds() {
         for (on_disk, broken) in [(true, true), (false, false)] {
             let begin = || {
-                let mut history = History::fair();
+                let mut history = History::of_queue(1);
                 history.buried([1]).about_to_bury([0]);
                 if on_disk {
                     history.buried([0, 1]);
@@ -257,7 +355,7 @@ mod tests {
     #[test]
     fn who_was_down_at_the_confirm_with_the_tombstone_on_disk_is_bound_as_it_is_back() {
         for (on_disk, broken) in [(vec![0, 1], true), (vec![1], false)] {
-            let mut history = History::fair();
+            let mut history = History::of_queue(1);
             history.up([1, 2]).buried(on_disk).by(1);
             deleted(&mut history, 500).disturbed().up([0, 1, 2]).by(0).hands_out(1);
             if broken { history.breaks(4) } else { history.breaks_nothing() }
@@ -267,7 +365,7 @@ mod tests {
     #[test]
     fn what_nobody_has_the_tombstone_of_because_a_disk_was_lost_may_come_back() {
         for (buried, broken) in [(vec![0], false), (vec![0, 2], true)] {
-            let mut history = History::fair();
+            let mut history = History::of_queue(1);
             history.buried(buried);
             deleted(&mut history, 100).loses_disk(0).recovers().after_ms(30_000).delivers(B, 1);
             if broken { history.breaks(4) } else { history.breaks_nothing() }
@@ -302,7 +400,7 @@ mod tests {
         for (ms, buried, broken) in
             [(2300, vec![1], false), (2450, vec![1], true), (2450, vec![0, 1, 2], false)]
         {
-            let mut history = History::fair();
+            let mut history = History::of_queue(1);
             history.buried(buried);
             deleted(&mut history, ms).looks();
             if broken { history.breaks(4) } else { history.breaks_nothing() }
@@ -318,12 +416,12 @@ mod tests {
     #[test]
     fn who_began_a_session_with_the_tombstone_hands_nothing_out() {
         for (after, broken) in [(1, true), (0, false)] {
-            let mut history = History::fair();
+            let mut history = History::of_queue(1);
             history.buried([2]);
             deleted(&mut history, 0).disturbed().after_ms(after).meets([2]).hands_out(1);
             if broken { history.breaks(4) } else { history.breaks_nothing() }
         }
-        let mut history = History::fair();
+        let mut history = History::of_queue(1);
         history.buried([2]);
         deleted(&mut history, 3000).disturbed().hands_out(1);
         history.breaks_nothing();
@@ -332,7 +430,7 @@ mod tests {
     #[test]
     fn who_dropped_its_tombstone_before_all_had_it_could_have_told_and_who_lost_its_disk_not() {
         for (lost, broken) in [(false, true), (true, false)] {
-            let mut history = History::fair();
+            let mut history = History::of_queue(1);
             history.buried([2]);
             deleted(&mut history, 0).disturbed();
             if lost {

@@ -39,7 +39,7 @@ pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
 
 fn removed(scene: &Scene<'_>, at: usize, name: &FullName) -> Option<String> {
     let fate = scene.oracle.fate(name)?;
-    if fate.confirmed.is_none() || fate.delete_asked || fate.excused {
+    if fate.confirmed.is_none() || fate.delete_asked.is_some() || fate.excused {
         return None;
     }
     let subject = Subject { name: *name, stamp: fate.label.stamp, custodian: None };

@@ -28,6 +28,7 @@ impl History {
 
     /// These have its tombstone on disk, and those of them that are up know of it.
     pub(crate) fn buried(&mut self, at: impl IntoIterator<Item = usize>) -> &mut Self {
+        self.buried_said = true;
         self.witness.buried = at.into_iter().collect();
         self.witness.buriers = &self.witness.buried & &self.witness.up;
         self
