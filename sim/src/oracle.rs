@@ -89,6 +89,7 @@ impl Oracle {
                 for label in labels {
                     let name = (*queue, *partition, label.stamp.process, label.number);
                     let fate = self.fates.entry(name).or_insert_with(|| Fate::new(*label));
+                    fate.resent_at = fate.resent_at.max((fate.sends > 0).then_some(now));
                     (fate.sends, fate.unheard) = (fate.sends + 1, fate.unheard + 1);
                     fate.excused |= excused;
                     let key =

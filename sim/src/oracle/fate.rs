@@ -17,6 +17,8 @@ pub struct Fate {
     pub label: Label,
     /// How often it was sent.
     pub sends: u32,
+    /// When it was last sent again.
+    pub resent_at: Option<u64>,
     /// How many of those sends are without an answer: each may be done later than all that is
     /// known.
     pub unheard: u32,
@@ -90,6 +92,7 @@ impl Fate {
         Self {
             label,
             sends: 0,
+            resent_at: None,
             unheard: 0,
             confirmed: None,
             deliveries: Vec::new(),
