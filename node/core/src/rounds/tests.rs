@@ -1,7 +1,12 @@
 //! What the tests of this room share: three pinned hosts, entries and rounds by a few numbers.
 
+mod checking;
+mod hearing;
 mod host;
 mod log;
+mod planted;
+mod walk;
+mod world;
 
 use gaggle_wire::{MessageId, NodeId, ProcessId, Stamp};
 
