@@ -2,8 +2,9 @@
 //! reachable, at once.
 //!
 //! It is judged in fair weather, once every lease that nobody saw has run out: no message may have
-//! been ready, and no consumer of its queue waiting, both for longer than a moment. At the end of a
-//! run, when somebody has waited at every node for long, nothing may be left that lies on a disk.
+//! been ready, and no consumer of its queue waiting, both for longer than a moment. What a disk has
+//! lost the row of, its node does not know of until its scrub finds that, so at the end alone. At the
+//! end of a run, when somebody has waited at every node for long, nothing may be left that lies on a disk.
 //! What this file does not do: what lies nowhere any more is lost, which is P1.
 
 use crate::judge::{Scene, Subject};
@@ -35,7 +36,8 @@ fn kept_waiting(scene: &Scene<'_>) -> Option<String> {
             let queue = scene.oracle.queue(name.0).filter(|queue| queue.name == wait.queue)?;
             let delay = queue.settings.delay_ms.saturating_mul(1_000_000);
             let since = fate.ready_since(delay).filter(|since| long(*since))?;
-            let here = !is_leaving(scene, place.node, name, fate);
+            let known = fate.row_lost_by.is_empty();
+            let here = known && !is_leaving(scene, place.node, name, fate);
             (here && super::is_reachable(scene, name, fate)).then_some((*name, since))
         })?;
         Some(format!(
@@ -119,6 +121,15 @@ mod tests {
             history.damaged(damaged).consumes(B).after_ms(1100).looks();
             if broken { history.breaks(10) } else { history.breaks_nothing() }
         }
+    }
+
+    #[test]
+    fn what_a_disk_has_lost_the_row_of_comes_when_a_scrub_has_found_that() {
+        let mut history = ready();
+        history.loses_row(2, 1).consumes(B).after_ms(1100).looks();
+        history.breaks_nothing();
+        history.ends();
+        history.breaks(10);
     }
 
     #[test]
