@@ -5,7 +5,9 @@
 //! durable record: they are on disk before they are told, for another host builds on them.
 //!
 //! The second half is the turn. Whoever was answered may be handing out because of it, so for
-//! the length of a turn this host grants its promise to nobody else, unless that one has yielded.
+//! the length of a turn this host grants its promise to nobody else, unless that one has said
+//! that it stopped under this very ballot. A yield alone does not say that: it is about a session,
+//! and who has yielded may have begun anew since.
 //! What was answered in an earlier run is not known any more: a host that has opened its store
 //! grants nothing for that long, too.
 //!
@@ -15,7 +17,6 @@
 
 use std::time::Duration;
 
-use gaggle_wire::NodeId;
 use serde::{Deserialize, Serialize};
 
 use super::{Ballot, Round, Seat};
@@ -45,8 +46,8 @@ pub struct AcceptorRecord {
 #[derive(Debug)]
 pub(crate) struct Acceptor {
     record: AcceptorRecord,
-    /// Until when nobody but this one is granted another ballot.
-    granted: Option<NodeId>,
+    /// Until when nobody but its host is granted another ballot.
+    granted: Option<Ballot>,
     granted_until: Mono,
     turn: Duration,
 }
@@ -79,15 +80,19 @@ impl Acceptor {
         self.record.accepted.as_ref()
     }
 
-    /// Promises a ballot above all others, unless somebody's turn may last who has not yielded.
+    /// Promises a ballot above all others, unless somebody's turn may last who is not known to
+    /// have stopped under that ballot.
     pub(crate) fn prepare(
         &mut self,
         now: Mono,
         ballot: Ballot,
-        yielded: Option<NodeId>,
+        stopped: Option<Ballot>,
     ) -> Result<(), Refused> {
         let is_free = now >= self.granted_until
-            || self.granted.is_some_and(|node| node == ballot.node || yielded == Some(node));
+            || self.granted.is_some_and(|granted| {
+                let has_stopped = |s: Ballot| s.node == granted.node && s >= granted;
+                granted.node == ballot.node || stopped.is_some_and(has_stopped)
+            });
         if ballot <= self.record.promised || !is_free {
             return Err(Refused { promised: self.record.promised });
         }
@@ -134,7 +139,7 @@ impl Acceptor {
     fn grant(&mut self, now: Mono, ballot: Ballot) {
         assert!(ballot >= self.record.promised, "P6: a promise is kept");
         self.record.promised = ballot;
-        self.granted = Some(ballot.node);
+        self.granted = Some(ballot);
         self.granted_until = now.plus(self.turn);
     }
 }
@@ -147,7 +152,7 @@ pub(crate) struct Refused {
 
 #[cfg(test)]
 mod tests {
-    use gaggle_wire::Stamp;
+    use gaggle_wire::{NodeId, Stamp};
 
     use super::*;
 
@@ -192,8 +197,13 @@ mod tests {
         assert_eq!(acceptor.prepare(Mono(100), ballot(1, 2), None), Ok(()));
         assert_eq!(acceptor.follow(Mono(150), ballot(1, 2)), Ok(false));
         assert_eq!(acceptor.prepare(Mono(249), ballot(2, 3), None), refused(1, 2));
-        assert_eq!(acceptor.prepare(Mono(249), ballot(2, 3), Some(NodeId(4))), refused(1, 2));
-        assert_eq!(acceptor.prepare(Mono(249), ballot(2, 3), Some(NodeId(2))), Ok(()), "yielded");
+        assert_eq!(acceptor.prepare(Mono(249), ballot(2, 3), Some(ballot(1, 4))), refused(1, 2));
+        assert_eq!(acceptor.prepare(Mono(249), ballot(2, 3), Some(ballot(0, 2))), refused(1, 2));
+        assert_eq!(
+            acceptor.prepare(Mono(249), ballot(2, 3), Some(ballot(1, 2))),
+            Ok(()),
+            "stopped"
+        );
         assert_eq!(acceptor.prepare(Mono(250), ballot(3, 3), None), Ok(()), "its own next one");
         assert_eq!(acceptor.prepare(Mono(350), ballot(4, 2), None), Ok(()), "it is over");
     }

@@ -14,12 +14,12 @@ impl Rounds {
         &mut self,
         around: &Around<'_>,
         from: Seat,
-        (ballot, yielded, sent): (Ballot, Option<gaggle_wire::NodeId>, Sent),
+        (ballot, stopped, sent): (Ballot, Option<Ballot>, Sent),
     ) -> Vec<Act> {
         if !self.is_seated() || !self.log.hosts().pinned.has(from) {
             return Vec::new();
         }
-        if let Err(refused) = self.acceptor.prepare(around.now.mono, ballot, yielded) {
+        if let Err(refused) = self.acceptor.prepare(around.now.mono, ballot, stopped) {
             let word = Word::Refuse { ballot, promised: refused.promised };
             return vec![Act::Say(from.node, word)];
         }

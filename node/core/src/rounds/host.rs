@@ -109,6 +109,8 @@ pub struct Rounds {
     pub(super) sequencer: Sequencer,
     /// The last round that each host is known to know.
     pub(super) reached: BTreeMap<Seat, u64>,
+    /// Under which ballot each node in session has said last that it stopped.
+    pub(super) stopped: BTreeMap<NodeId, Ballot>,
     /// When the others are told next how far this host is.
     pub(super) tell_at: Mono,
     rng: Pcg64Mcg,
@@ -130,6 +132,7 @@ impl Rounds {
             told: Told::open(me, rows.told),
             sequencer: Sequencer::default(),
             reached: BTreeMap::new(),
+            stopped: BTreeMap::new(),
             tell_at: opened.at,
             rng: Pcg64Mcg::seed_from_u64(opened.seed),
         }
@@ -140,9 +143,9 @@ impl Rounds {
     pub fn handle(&mut self, around: &Around<'_>, from: Seat, word: Word) -> Vec<Act> {
         let node = from.node;
         match word {
-            Word::Prepare { ballot, known, yielded, sent } => {
+            Word::Prepare { ballot, known, stopped, sent } => {
                 let mut acts = self.level(from, known);
-                acts.extend(self.prepare_asked(around, from, (ballot, yielded, sent)));
+                acts.extend(self.prepare_asked(around, from, (ballot, stopped, sent)));
                 acts
             }
             Word::Promise { ballot, known, accepted, sent } => {
@@ -165,6 +168,10 @@ impl Rounds {
                 self.proposed(around, from, (ballot, round, origin, sent))
             }
             Word::Accept { ballot, n, sent } => self.accepted(around, from, (ballot, n, sent)),
+            Word::Stopped { ballot } => {
+                self.stopped.insert(node, ballot);
+                Vec::new()
+            }
             Word::Known { n } => self.level(from, n),
             Word::Learn { sum, rounds } => self.learn(sum, rounds),
             Word::TellAll { changed } => self.tell_all(node, changed),
@@ -175,12 +182,18 @@ impl Rounds {
     /// The session with a node has ended.
     pub fn ended(&mut self, node: NodeId) {
         self.sequencer.ended(node);
+        self.stopped.remove(&node);
     }
 
     /// Custody goes away, or this host was paused and does not know for how long: it has no turn
-    /// any more. To be called before the yield is sent.
-    pub fn stop(&mut self) {
+    /// any more. To be called before the yield is sent. The others are told, so that whoever goes
+    /// on need not wait for the end of the turn.
+    #[must_use]
+    pub fn stop(&mut self, sight: &Sight) -> Vec<Act> {
+        let Some(ballot) = self.sequencer.ballot() else { return Vec::new() };
         self.sequencer.stop();
+        let say = |node| Act::Say(node, Word::Stopped { ballot });
+        self.peers(sight).into_iter().map(say).collect()
     }
 
     /// Whether what is released may be handed out now: by the sequencer, in its turn, unless the

@@ -37,7 +37,8 @@
 //! - Order within a key (P5): what is below something newer that was released is late; nothing that
 //!   was found is handed out, or passed over, before it is chosen; for what is missing its key
 //!   waits.
-//! - One host hands out at a time (P9): the turn that a majority grants (`turn`).
+//! - One host hands out at a time (P9): the turn that a majority grants (`turn`). It ends early
+//!   only when its host has said that it stopped under that ballot.
 //!
 //! How the files go together: [`Rounds`] (`host`) is one host of one partition, and holds the rest;
 //! it answers (`answering`), proposes (`proposing`) and learns (`learning`). It is called, and

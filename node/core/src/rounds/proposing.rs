@@ -19,7 +19,7 @@ impl Rounds {
     pub fn tick(&mut self, around: &Around<'_>, wishes: &Wishes) -> Vec<Act> {
         let mut acts = self.tell(around);
         if !self.may_sequence(around.sight) {
-            self.sequencer.stop();
+            acts.extend(self.stop(around.sight));
             return acts;
         }
         acts.extend(match self.sequencer.phase() {
@@ -57,9 +57,10 @@ impl Rounds {
         if now < self.sequencer.quiet_until() || is_theirs {
             return Vec::new();
         }
-        let yielded = peer.filter(|peer| peer.yielded).map(|_| holder);
+        let promised = self.acceptor.promised();
+        let stopped = self.stopped.get(&holder).copied().filter(|stopped| *stopped >= promised);
         let ballot = self.acceptor.promised().next(self.me.node);
-        if self.acceptor.prepare(now, ballot, yielded).is_err() {
+        if self.acceptor.prepare(now, ballot, stopped).is_err() {
             return Vec::new();
         }
         let quiet_until = self.after_a_while(now);
@@ -68,7 +69,7 @@ impl Rounds {
         let (known, sent) = (self.log.last(), Sent::from(now));
         let accepted = self.acceptor.accepted().cloned();
         self.promised(self.me, ballot, Promise { known, accepted, sent });
-        let word = Word::Prepare { ballot, known, yielded, sent };
+        let word = Word::Prepare { ballot, known, stopped, sent };
         let mut acts = vec![self.write_acceptor()];
         acts.extend(self.to_peers(around, &word));
         acts

@@ -52,8 +52,8 @@ pub enum Word {
         ballot: Ballot,
         /// See [`Word`].
         known: u64,
-        /// Who has yielded to the speaker and had the highest ballot before.
-        yielded: Option<NodeId>,
+        /// The highest ballot that was promised before, if its host has said that it stopped.
+        stopped: Option<Ballot>,
         /// To be sent back.
         sent: Sent,
     },
@@ -118,6 +118,11 @@ pub enum Word {
         n: u64,
         /// As it was sent.
         sent: Sent,
+    },
+    /// I do nothing more under this ballot, nor under a lower one of mine, and have no turn.
+    Stopped {
+        /// The speaker's.
+        ballot: Ballot,
     },
     /// So far I know the chosen rounds; tell me more if there are any.
     Known {

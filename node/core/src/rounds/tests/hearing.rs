@@ -88,7 +88,7 @@ impl World {
             let leases = Sentence::Leases(node.leases.clone(), node.disk.count.clone());
             self.put(to, from, leases);
             if !self.serves(to) {
-                self.nodes[to].rounds.stop();
+                self.call(to, |rounds, around| rounds.stop(around.sight));
             }
             self.put(to, from, Sentence::Yield);
         }

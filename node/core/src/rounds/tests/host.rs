@@ -93,7 +93,7 @@ fn say(to: u64, word: Word) -> Act {
 }
 
 fn prepared(by: Ballot, time: u64) -> Vec<Act> {
-    let word = Word::Prepare { ballot: by, known: 0, yielded: None, sent: Sent(time) };
+    let word = Word::Prepare { ballot: by, known: 0, stopped: None, sent: Sent(time) };
     vec![record(1, by, None), say(2, word.clone()), say(3, word)]
 }
 
@@ -131,7 +131,9 @@ fn it_asks_once_a_majority_has_promised_and_hands_out_in_its_turn() {
     stage.sight.serving = false;
     assert!(!stage.may_hand_out(150));
     stage.sight.serving = true;
-    stage.host.stop();
+    let stopped = Word::Stopped { ballot: ballot(1, 1) };
+    let acts = stage.call(150, |host, around| host.stop(around.sight));
+    assert_eq!(acts, [say(2, stopped.clone()), say(3, stopped)]);
     assert!(!stage.may_hand_out(150), "it has yielded");
 }
 
@@ -315,7 +317,7 @@ fn who_promises_another_stops_at_once() {
     let (mut stage, _) = Stage::sequencing(None);
     assert!(stage.may_hand_out(140));
     let (ballot, sent) = (ballot(2, 2), Sent(9));
-    let prepare = Word::Prepare { ballot, known: 0, yielded: None, sent };
+    let prepare = Word::Prepare { ballot, known: 0, stopped: None, sent };
     let refuse = Word::Refuse { ballot, promised: self::ballot(1, 1) };
     assert_eq!(stage.hear(140, 2, prepare), [say(2, refuse)], "its own turn lasts");
     let ask = Word::Ask { ballot, known: 0, up_to: at(100), sent };
@@ -422,7 +424,7 @@ fn a_host_with_another_store_keeps_the_log_and_nothing_that_it_said() {
     assert_eq!((host.last(), host.ballot(), host.is_told()), (1, None, false));
     let mut stage = Stage { host, ..Stage::new(1) };
     let sent = Sent(9);
-    let prepare = Word::Prepare { ballot: ballot(9, 2), known: 1, yielded: None, sent };
+    let prepare = Word::Prepare { ballot: ballot(9, 2), known: 1, stopped: None, sent };
     assert_eq!(stage.hear(130, 2, prepare), [], "it has no seat");
     assert_eq!(stage.tick(130, &NONE), []);
 }
