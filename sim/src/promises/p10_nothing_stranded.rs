@@ -2,10 +2,10 @@
 //! reachable, at once.
 //!
 //! It is judged in fair weather, once every lease that nobody saw has run out: no message may have
-//! been ready, and no consumer of its queue waiting, both for longer than a moment. What a disk has
-//! lost the row of, its node does not know of until its scrub finds that, so at the end alone. At the
-//! end of a run, when somebody has waited at every node for long, nothing may be left that lies on a disk.
-//! What this file does not do: what lies nowhere any more is lost, which is P1.
+//! been ready, and no consumer of its queue waiting, both for longer than a moment. At the end of a
+//! run, when somebody has waited at every node for long, nothing may be left that lies on a disk;
+//! and only then what a disk has lost the row of, for its node does not know of that until a scrub
+//! finds it. What this file does not do: what lies nowhere any more is lost, which is P1.
 
 use crate::judge::{Scene, Subject};
 use crate::oracle::{Fact, Fate, FullName, show};

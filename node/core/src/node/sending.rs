@@ -450,6 +450,7 @@ impl Node {
                         partition.known.lacking_somewhere(&numbers);
                     }
                 }
+                self.reconsider(sending.partition);
                 continue;
             }
             let key = (queue, partition, first.stamp.process);
