@@ -16,7 +16,7 @@ mod put_back;
 mod streams;
 mod waits;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gaggle_core::ledger::MessageKey;
 use gaggle_wire::{
@@ -55,6 +55,8 @@ pub struct Oracle {
     rows: BTreeMap<MessageKey, FullName>,
     /// Queues whose deletion was answered, and when.
     deleted: BTreeMap<QueueId, u64>,
+    /// Queues that a deletion by name may have taken, for they were created before it was answered.
+    perhaps_deleted: BTreeSet<QueueId>,
     /// The longest lease that anybody may have.
     longest: u64,
     accepted: Accepted,

@@ -1,7 +1,9 @@
 //! What a queue's own rule may take: purges, deletions and ages.
 //!
 //! It may take what is there from when it is asked for until it is answered, and a little longer
-//! what comes meanwhile. What this file does not do: what disks lose is excused elsewhere.
+//! what comes meanwhile. A deletion goes by name: a queue that was created before it was answered
+//! may be the one that it took, which hosts behind a cut do not know for long. What this
+//! file does not do: what disks lose is excused elsewhere.
 
 use gaggle_wire::{QueueId, QueueName, Refusal, Response};
 
@@ -41,7 +43,7 @@ impl Oracle {
         let name = self.queues.get(&id).map(|queue| &queue.name);
         let doom = name.and_then(|name| self.doomed.get(name));
         // Some nodes may not know for long that it is deleted.
-        let deleted = self.deleted.contains_key(&id);
+        let deleted = self.deleted.contains_key(&id) || self.perhaps_deleted.contains(&id);
         deleted || doom.is_some_and(|(open, until)| *open > 0 || now < *until)
     }
 
@@ -65,6 +67,9 @@ impl Oracle {
         }
         if delete {
             self.deleted.extend(ids.iter().map(|id| (*id, now)));
+            let of_name = self.queues.values().filter(|queue| queue.name == *name);
+            let meanwhile = of_name.map(|queue| queue.id).filter(|id| !ids.contains(id));
+            self.perhaps_deleted.extend(meanwhile);
         }
         for id in ids {
             self.sweep(*id);

@@ -98,6 +98,15 @@ impl History {
         self.hears(A, asked, &Response::Done)
     }
 
+    /// The queue is created while the deletion of one of its name is under way.
+    pub(super) fn created_in_a_delete(said: &Response) -> Self {
+        let mut history = Self::fair();
+        history.judge = Judge::default();
+        let asked = history.asks(A, &Request::DeleteQueue { name: name() });
+        history.describes().hears(A, asked, said);
+        history
+    }
+
     /// A purge is asked for, and nobody answers.
     pub(super) fn asks_purge(&mut self) -> &mut Self {
         self.asks(A, &Request::PurgeQueue { name: name() });

@@ -63,6 +63,7 @@ const TOLD: u64 = 2_000_000_000 + super::ON_ITS_WAY;
 mod tests {
     use super::super::history::{A, B, History};
     use crate::oracle::Fact;
+    use gaggle_wire::{Refusal, Response};
 
     #[test]
     fn a_row_that_is_removed_without_a_delete_breaks_it() {
@@ -80,6 +81,16 @@ mod tests {
         history.sends(A, 4).confirms(A, 4, 2).damaged([1]).removes(1, 4);
         history.purges().removes(0, 1);
         history.breaks_nothing();
+    }
+
+    #[test]
+    fn what_is_sent_to_a_queue_that_was_created_while_its_name_was_deleted_may_go() {
+        let none = Response::Refused(Refusal::QueueNotFound { queue: "q".to_owned() });
+        for (said, broken) in [(Response::Done, false), (none, true)] {
+            let mut history = History::created_in_a_delete(&said);
+            history.after_ms(2000).sends(A, 1).confirms(A, 1, 2).removes(1, 1);
+            if broken { history.breaks(13) } else { history.breaks_nothing() }
+        }
     }
 
     #[test]
