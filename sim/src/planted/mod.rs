@@ -158,7 +158,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "tombstone-dropped-early",
         breaks: &["P11"],
-        shows: &["P3", "P4", "L5"],
+        shows: &["P1", "P3", "P4", "L5"],
         plot: Plot::Core(include_str!("../../planted/tombstone-dropped-early.patch")),
     },
     Bug {
