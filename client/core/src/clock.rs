@@ -3,7 +3,9 @@
 //! Only a producer knows the order in which it produced, so the client stamps; but its own wall
 //! clock may be off. Every answer tells a node's time. Half the round trip is what such a reading
 //! may be wrong by, so of each node the reading with the shortest round trip counts, for as long
-//! as it is fresh; and of all nodes the middle one, so that one sick clock moves nothing.
+//! as it is fresh; and of all nodes with a fresh one the middle, so that one sick clock moves
+//! nothing. Who works with one node alone goes by that one: what others said a day ago is worse by
+//! seconds. While nobody answers, what was known last goes on.
 //!
 //! On top lies a hybrid logical clock: stamps never repeat and never go back within a process,
 //! whatever the estimate does (P8), and they lie above every stamp that was delivered before: what
@@ -27,8 +29,8 @@ pub(crate) struct StampClock {
     last: (u64, u32),
     readings: BTreeMap<NodeId, Readings>,
     latest: Option<(NodeId, Reading)>,
-    /// Cluster time minus steady time.
-    offset: Option<i128>,
+    /// The node whose clock the cluster's time is, and its reading.
+    like: Option<(NodeId, Reading)>,
     /// By how much stamps are off on purpose, in nanoseconds.
     skew: i64,
 }
@@ -36,22 +38,23 @@ pub(crate) struct StampClock {
 /// The best reading of a node in this window of time and in the one before.
 #[derive(Clone, Copy, Debug)]
 struct Readings {
-    began: Duration,
+    began: Now,
     best: Reading,
     before: Option<Reading>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Reading {
-    at: Duration,
+    at: Now,
     round_trip: Duration,
+    /// Cluster time minus steady time.
     offset: i128,
 }
 
 impl StampClock {
     pub(crate) fn new(process: ProcessId, skew: i64) -> Self {
         let readings = BTreeMap::new();
-        Self { process, last: (0, 0), readings, latest: None, offset: None, skew }
+        Self { process, last: (0, 0), readings, latest: None, like: None, skew }
     }
 
     pub(crate) fn process(&self) -> ProcessId {
@@ -65,7 +68,7 @@ impl StampClock {
         *self = Self::new(process, self.skew);
         if let Some((node, reading)) = latest {
             self.note(now, node, reading);
-            self.offset = Some(reading.offset);
+            self.like = latest;
         }
     }
 
@@ -88,11 +91,10 @@ impl StampClock {
         let round_trip = now.mono.saturating_sub(sent);
         let middle = nanos(sent) + nanos(round_trip) / 2;
         let offset = i128::from(clock) - middle;
-        let reading = Reading { at: now.mono, round_trip, offset };
+        let reading = Reading { at: now, round_trip, offset };
         self.latest = Some((node, reading));
-        if self.note(now, node, reading) {
-            self.offset = self.middle().map(|(_, reading)| reading.offset);
-        }
+        self.note(now, node, reading);
+        self.like = self.middle(now);
         self.observe(now, clock, 0);
     }
 
@@ -107,69 +109,73 @@ impl StampClock {
 
     /// What is known of the cluster's time; nothing before a node has answered.
     pub(crate) fn told(&self, now: Now) -> Option<ClockEstimate> {
-        let (middle, reading) = self.middle()?;
-        let offset = self.offset.unwrap_or(reading.offset);
+        let (like, reading) = self.like?;
         let nodes = self.readings.iter().map(|(node, readings)| {
-            let best = readings.best();
-            let offset_ns = narrow(best.offset - offset);
+            let best = readings.best(now);
+            let offset_ns = narrow(best.offset - reading.offset);
             NodeClock { node: *node, offset_ns, error_ns: best.error_ns(now) }
         });
         Some(ClockEstimate {
-            offset_ns: narrow(nanos(now.mono) + offset - i128::from(now.wall)),
+            offset_ns: narrow(nanos(now.mono) + reading.offset - i128::from(now.wall)),
             error_ns: reading.error_ns(now),
-            like: middle,
+            like,
             nodes: nodes.collect(),
         })
     }
 
-    /// Whether the node's best reading is another one now.
-    fn note(&mut self, now: Now, node: NodeId, reading: Reading) -> bool {
-        let Some(present) = self.readings.get_mut(&node) else {
-            let fresh = Readings { began: now.mono, best: reading, before: None };
-            self.readings.insert(node, fresh);
-            return true;
-        };
-        if now.mono.saturating_sub(present.began) > WINDOW {
-            let before = Some(present.best);
-            *present = Readings { began: now.mono, best: reading, before };
-            return true;
-        }
-        let better = reading.round_trip < present.best.round_trip;
-        if better {
+    fn note(&mut self, now: Now, node: NodeId, reading: Reading) {
+        let first = Readings { began: now, best: reading, before: None };
+        let present = self.readings.entry(node).or_insert(first);
+        if passed(present.began, now) > WINDOW {
+            *present = Readings { before: Some(present.best), ..first };
+        } else if reading.round_trip < present.best.round_trip {
             present.best = reading;
         }
-        better
     }
 
-    /// The node whose clock is in the middle, and its reading.
-    fn middle(&self) -> Option<(NodeId, Reading)> {
-        let all = self.readings.iter().map(|(node, readings)| (*node, readings.best()));
-        let mut all: Vec<(NodeId, Reading)> = all.collect();
-        all.sort_by_key(|(node, reading)| (reading.offset, *node));
-        all.get(all.len().saturating_sub(1) / 2).copied()
+    /// The node whose clock is in the middle of those with a fresh reading, and that.
+    fn middle(&self, now: Now) -> Option<(NodeId, Reading)> {
+        let all = self.readings.iter().map(|(node, readings)| (*node, readings.best(now)));
+        let mut fresh: Vec<(NodeId, Reading)> =
+            all.filter(|(_, reading)| reading.is_fresh(now)).collect();
+        fresh.sort_by_key(|(node, reading)| (reading.offset, *node));
+        fresh.get(fresh.len().saturating_sub(1) / 2).copied()
     }
 
     fn estimate(&self, now: Now) -> u64 {
-        match self.offset {
+        match self.like {
             None => now.wall,
-            Some(offset) => u64::try_from(nanos(now.mono) + offset).unwrap_or_default(),
+            Some((_, like)) => u64::try_from(nanos(now.mono) + like.offset).unwrap_or_default(),
         }
     }
 }
 
 impl Readings {
-    fn best(&self) -> Reading {
-        self.before.filter(|before| before.round_trip < self.best.round_trip).unwrap_or(self.best)
+    /// The fresh one with the shortest round trip; if none is fresh, the latest of what there is.
+    fn best(&self, now: Now) -> Reading {
+        let is_better =
+            |before: &Reading| before.is_fresh(now) && before.round_trip < self.best.round_trip;
+        self.before.filter(is_better).unwrap_or(self.best)
     }
 }
 
 impl Reading {
+    fn is_fresh(&self, now: Now) -> bool {
+        passed(self.at, now) <= WINDOW * 2
+    }
+
     /// By how much it may be wrong now: half the round trip, and what quartz drifts since.
     fn error_ns(self, now: Now) -> u64 {
-        let age = now.mono.saturating_sub(self.at);
-        let error = self.round_trip / 2 + age / DRIFT_PART;
+        let error = self.round_trip / 2 + passed(self.at, now) / DRIFT_PART;
         u64::try_from(error.as_nanos()).unwrap_or(u64::MAX)
     }
+}
+
+/// How much time has passed. Where the steady clock stands still while the machine is suspended,
+/// the wall clock shows it; if that one was set forward, readings age early, which harms nothing.
+fn passed(since: Now, now: Now) -> Duration {
+    let steady = now.mono.saturating_sub(since.mono);
+    steady.max(Duration::from_nanos(now.wall.saturating_sub(since.wall)))
 }
 
 fn narrow(nanos: i128) -> i64 {
@@ -180,7 +186,7 @@ fn nanos(duration: Duration) -> i128 {
     i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }
 
-/// How long a good reading counts, twice this at most.
+/// For so long the best reading is looked for; a reading counts for twice this at most.
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// Quartz drifts by 50 us per second at worst.
@@ -194,6 +200,10 @@ mod tests {
     use super::*;
 
     const P: ProcessId = ProcessId(7);
+
+    /// In milliseconds.
+    const HOUR: u64 = 3_600_000;
+    const DAY: u64 = 24 * HOUR;
 
     fn at(ms: u64) -> Now {
         Now { mono: Duration::from_millis(ms), wall: 5 }
@@ -230,6 +240,60 @@ mod tests {
         clock.learn(at(300), NodeId(1), ms(110), 1_100_000_000);
         // Middle of the second reading is 101 ms, so the cluster is 939 ms ahead of us.
         assert_eq!(clock.estimate(at(400)), 1_339_000_000);
+    }
+
+    #[test]
+    fn nodes_that_do_not_answer_any_more_have_no_say() {
+        let mut clock = StampClock::new(P, 0);
+        for node in 1..=3 {
+            clock.learn(at(2), NodeId(node), ms(0), 1_000_000_000);
+        }
+        // In a day, quartz has drifted by 4.32 s.
+        let told = 1_000_000_000 + 86_400_000_000_000 + 4_320_000_000;
+        clock.learn(at(DAY + 2), NodeId(1), ms(DAY), told);
+        assert_eq!(clock.estimate(at(DAY + 2)), told + 1_000_000);
+        assert_eq!(clock.stamp(at(DAY + 2)).time, told + 1_000_000);
+        let old = |node| NodeClock {
+            node: NodeId(node),
+            offset_ns: -4_320_000_000,
+            error_ns: 1_000_000 + 4_320_000_000,
+        };
+        let fresh = NodeClock { node: NodeId(1), offset_ns: 0, error_ns: 1_000_000 };
+        let wanted = ClockEstimate {
+            offset_ns: i64::try_from(told).unwrap() + 1_000_000 - 5,
+            error_ns: 1_000_000,
+            like: NodeId(1),
+            nodes: vec![fresh, old(2), old(3)],
+        };
+        assert_eq!(clock.told(at(DAY + 2)), Some(wanted));
+    }
+
+    #[test]
+    fn a_reading_counts_for_two_windows_however_short_its_round_trip_was() {
+        // By the first reading, the cluster is 999 ms ahead of us; by the later ones, 1095 ms.
+        let estimates = [20_002, 20_003, 3_600_000].map(|end| {
+            let mut clock = StampClock::new(P, 0);
+            clock.learn(at(2), NodeId(1), ms(0), 1_000_000_000);
+            clock.learn(at(15_000), NodeId(1), ms(14_990), 16_090_000_000);
+            assert_eq!(clock.estimate(at(15_000)), 15_999_000_000);
+            clock.learn(at(end), NodeId(1), ms(end - 10), (end + 1_090) * 1_000_000);
+            clock.estimate(at(end))
+        });
+        assert_eq!(estimates, [21_001_000_000, 21_098_000_000, 3_601_095_000_000]);
+    }
+
+    #[test]
+    fn a_machine_that_was_suspended_goes_by_what_it_hears_now() {
+        // The steady clock may count while a machine is suspended, or stand still.
+        for steady in [HOUR, 100] {
+            let mut clock = StampClock::new(P, 0);
+            for node in 1..=3 {
+                clock.learn(at(2), NodeId(node), ms(0), 1_000_000_000);
+            }
+            let now = Now { wall: 3_600_000_000_000, ..at(steady + 10) };
+            clock.learn(now, NodeId(1), ms(steady), 3_602_000_000_000);
+            assert_eq!(clock.estimate(now), 3_602_005_000_000);
+        }
     }
 
     #[test]

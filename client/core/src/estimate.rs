@@ -10,12 +10,13 @@ pub struct ClockEstimate {
     /// The cluster's time minus that of this machine, in nanoseconds: stamps are made by the
     /// cluster's.
     pub offset_ns: i64,
-    /// By how much it may be wrong, in nanoseconds: half the shortest round trip, and what a clock
-    /// drifts in the time since.
+    /// By how much it may be wrong, in nanoseconds, if that node's clock is right: half the round
+    /// trip of the reading, and what a clock drifts in the time since.
     pub error_ns: u64,
-    /// The node whose clock it is: the middle one of all that have answered lately.
+    /// The node whose clock it is: the middle one of all that had answered in the twenty seconds
+    /// before the last answer.
     pub like: NodeId,
-    /// Each node that has answered.
+    /// Each node that has answered this process: the longer ago, the greater its error.
     pub nodes: Vec<NodeClock>,
 }
 
