@@ -9,8 +9,9 @@
 //!
 //! On top lies a hybrid logical clock: stamps never repeat and never go back within a process,
 //! whatever the estimate does (P8), and they lie above every stamp that was delivered before: what
-//! is sent because of a message comes after it (Lamport 1978). Only a new process may start below
-//! the old one.
+//! is sent because of a message comes after it (Lamport 1978). They lie above what nodes have told
+//! as well, but that is judged anew with each answer: a sick node that was heard first is believed
+//! only until others have answered. Only a new process may start below the old one.
 //!
 //! What this file does not do: it does not ask for the time, and it refuses no stamps.
 
@@ -31,22 +32,28 @@ pub(crate) struct StampClock {
     latest: Option<(NodeId, Reading)>,
     /// The node whose clock the cluster's time is, and its reading.
     like: Option<(NodeId, Reading)>,
+    /// The highest time that a node has told and that can be, by all that is known now.
+    said: u64,
     /// By how much stamps are off on purpose, in nanoseconds.
     skew: i64,
 }
 
-/// The best reading of a node in this window of time and in the one before.
+/// The best reading of a node in this window of time and in the one before, and the highest time
+/// that it has told in this one.
 #[derive(Clone, Copy, Debug)]
 struct Readings {
     began: Now,
     best: Reading,
     before: Option<Reading>,
+    said: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     at: Now,
     round_trip: Duration,
+    /// What the node's clock said.
+    said: u64,
     /// Cluster time minus steady time.
     offset: i128,
 }
@@ -54,7 +61,7 @@ struct Reading {
 impl StampClock {
     pub(crate) fn new(process: ProcessId, skew: i64) -> Self {
         let readings = BTreeMap::new();
-        Self { process, last: (0, 0), readings, latest: None, like: None, skew }
+        Self { process, last: (0, 0), readings, latest: None, like: None, said: 0, skew }
     }
 
     pub(crate) fn process(&self) -> ProcessId {
@@ -74,7 +81,7 @@ impl StampClock {
 
     /// The next stamp.
     pub(crate) fn stamp(&mut self, now: Now) -> Stamp {
-        let (time, count) = self.last;
+        let (time, count) = self.last.max((self.said, 0));
         let estimate = self.estimate(now).saturating_add_signed(self.skew);
         self.last = if estimate > time {
             (estimate, 0)
@@ -91,18 +98,17 @@ impl StampClock {
         let round_trip = now.mono.saturating_sub(sent);
         let middle = nanos(sent) + nanos(round_trip) / 2;
         let offset = i128::from(clock) - middle;
-        let reading = Reading { at: now, round_trip, offset };
+        let reading = Reading { at: now, round_trip, said: clock, offset };
         self.latest = Some((node, reading));
         self.note(now, node, reading);
         self.like = self.middle(now);
-        self.observe(now, clock, 0);
+        self.said = self.highest_said(now);
     }
 
-    /// Goes above a time and count that was seen: what causes must have the lower stamp, within
-    /// the bound that nodes allow for.
+    /// Goes above the time and count of a delivery: what causes must have the lower stamp, within
+    /// the bound that nodes allow for. It stays above, though the time is corrected later.
     pub(crate) fn observe(&mut self, now: Now, time: u64, count: u32) {
-        let is_sane = i128::from(time) <= i128::from(self.estimate(now)) + DRIFT_MAX;
-        if is_sane {
+        if self.is_sane(now, time) {
             self.last = self.last.max((time, count));
         }
     }
@@ -124,11 +130,14 @@ impl StampClock {
     }
 
     fn note(&mut self, now: Now, node: NodeId, reading: Reading) {
-        let first = Readings { began: now, best: reading, before: None };
+        let first = Readings { began: now, best: reading, before: None, said: reading.said };
         let present = self.readings.entry(node).or_insert(first);
         if passed(present.began, now) > WINDOW {
             *present = Readings { before: Some(present.best), ..first };
-        } else if reading.round_trip < present.best.round_trip {
+            return;
+        }
+        present.said = present.said.max(reading.said);
+        if reading.round_trip < present.best.round_trip {
             present.best = reading;
         }
     }
@@ -140,6 +149,17 @@ impl StampClock {
             all.filter(|(_, reading)| reading.is_fresh(now)).collect();
         fresh.sort_by_key(|(node, reading)| (reading.offset, *node));
         fresh.get(fresh.len().saturating_sub(1) / 2).copied()
+    }
+
+    /// What nodes have told lately counts as far as it can be; 0 is before any time.
+    fn highest_said(&self, now: Now) -> u64 {
+        let fresh = self.readings.values().filter(|readings| readings.best.is_fresh(now));
+        let said = fresh.map(|readings| readings.said);
+        said.filter(|said| self.is_sane(now, *said)).max().unwrap_or_default()
+    }
+
+    fn is_sane(&self, now: Now, time: u64) -> bool {
+        i128::from(time) <= i128::from(self.estimate(now)) + DRIFT_MAX
     }
 
     fn estimate(&self, now: Now) -> u64 {
@@ -325,6 +345,59 @@ mod tests {
         clock.observe(at(2), 1_502_000_000, 0);
         let stamp = clock.stamp(at(2));
         assert_eq!((stamp.time, stamp.count), (1_300_000_000, 9));
+    }
+
+    #[test]
+    fn a_sick_clock_that_was_heard_first_leads_no_further_than_it_is_alone() {
+        let mut clock = StampClock::new(P, 0);
+        clock.learn(at(2), NodeId(3), ms(0), 3_601_000_000_000);
+        clock.learn(at(12), NodeId(3), ms(2), 3_601_300_000_000);
+        clock.learn(at(14), NodeId(1), ms(12), 1_012_000_000);
+        clock.learn(at(16), NodeId(2), ms(14), 1_014_000_000);
+        let stamp = clock.stamp(at(16));
+        assert_eq!((stamp.time, stamp.count), (1_015_000_000, 0));
+    }
+
+    #[test]
+    fn what_a_healthy_node_said_counts_beside_what_a_sick_one_said() {
+        let mut clock = StampClock::new(P, 0);
+        clock.learn(at(2), NodeId(3), ms(0), 3_601_000_000_000);
+        clock.learn(at(4), NodeId(1), ms(2), 1_002_000_000);
+        clock.learn(at(14), NodeId(1), ms(4), 1_300_000_000);
+        let stamp = clock.stamp(at(14));
+        assert_eq!((stamp.time, stamp.count), (1_300_000_000, 1));
+        assert_eq!(clock.stamp(at(14)).count, 2);
+    }
+
+    #[test]
+    fn what_a_mended_node_says_counts_again() {
+        let mut clock = StampClock::new(P, 0);
+        clock.learn(at(2), NodeId(3), ms(0), 3_601_000_000_000);
+        clock.learn(at(4), NodeId(1), ms(2), 1_002_000_000);
+        clock.learn(at(6), NodeId(2), ms(4), 1_004_000_000);
+        clock.learn(at(11_002), NodeId(3), ms(10_992), 12_300_000_000);
+        let stamp = clock.stamp(at(11_002));
+        assert_eq!((stamp.time, stamp.count), (12_300_000_000, 1));
+    }
+
+    #[test]
+    fn what_a_sick_node_said_is_forgotten_before_its_time_has_come() {
+        let mut clock = StampClock::new(P, 0);
+        clock.learn(at(2), NodeId(3), ms(0), 3_601_000_000_000);
+        clock.learn(at(HOUR - 298), NodeId(1), ms(HOUR - 300), 3_600_700_000_000);
+        let stamp = clock.stamp(at(HOUR - 298));
+        assert_eq!((stamp.time, stamp.count), (3_600_701_000_000, 0));
+    }
+
+    #[test]
+    fn what_was_delivered_is_before_what_comes_though_the_time_is_corrected() {
+        let mut clock = StampClock::new(P, 0);
+        clock.learn(at(2), NodeId(3), ms(0), 1_200_000_000);
+        clock.observe(at(2), 1_600_000_000, 0);
+        clock.learn(at(4), NodeId(1), ms(2), 1_000_000_000);
+        clock.learn(at(6), NodeId(2), ms(4), 1_002_000_000);
+        let stamp = clock.stamp(at(6));
+        assert_eq!((stamp.time, stamp.count), (1_600_000_000, 1));
     }
 
     #[test]
