@@ -107,6 +107,12 @@ impl StampClock {
 
     /// Goes above the time and count of a delivery: what causes must have the lower stamp, within
     /// the bound that nodes allow for. It stays above, though the time is corrected later.
+    ///
+    /// The bound is the whole of theirs, with no room for what nodes differ by: a node that is
+    /// behind may refuse what is sent because of a delivery near the bound. Such a message, and
+    /// what waits then, is stamped anew by the time of that node, under another process, and only
+    /// that is not above its cause; with room, nothing would be above a cause near the bound,
+    /// whichever node it goes to.
     pub(crate) fn observe(&mut self, now: Now, time: u64, count: u32) {
         if self.is_sane(now, time) {
             self.last = self.last.max((time, count));

@@ -136,14 +136,49 @@ fn what_is_sent_because_of_a_delivery_is_stamped_after_it() {
     let (link, run, ..) = subscribe(&mut f, 4);
     // The node has never seen this stamp with its own clock: it only stored a copy.
     let ahead = Stamp { time: BEGAN + 300_000_000, count: 4, process: ProcessId(3) };
-    let (mut label, content) = Message::new("x").pack(1, ahead, 0).unwrap();
-    label.stamp = ahead;
-    let delivery =
-        DeliveryLabel { receipt: receipt(1, 1), label, accepted: ahead, lease_ms: 30_000 };
-    let body = Response::Deliveries { deliveries: vec![delivery] };
-    let response = ResponseFrame { request: run, clock: BEGAN, body };
-    f.handle(Event::Frame { link, response, contents: vec![content] });
+    deliver_stamped(&mut f, (link, run), ahead);
     let (_, _, sent, _) = f.send_one(1, s(30));
     let stamps: Vec<Stamp> = labels(&sent).iter().map(|label| label.stamp).collect();
     assert_eq!(stamps, [Stamp { count: 5, process: f.core.process(), ..ahead }]);
+}
+
+/// A delivery of a message with this stamp.
+fn deliver_stamped(f: &mut Fixture, (link, run): (u64, u64), stamp: Stamp) {
+    let (label, content) = Message::new("x").pack(1, stamp, 0).unwrap();
+    let delivery =
+        DeliveryLabel { receipt: receipt(1, 1), label, accepted: stamp, lease_ms: 30_000 };
+    let body = Response::Deliveries { deliveries: vec![delivery] };
+    let response = ResponseFrame { request: run, clock: BEGAN, body };
+    f.handle(Event::Frame { link, response, contents: vec![content] });
+}
+
+#[test]
+fn what_a_node_refuses_because_of_its_cause_is_sent_by_the_time_of_that_node() {
+    const MS: u64 = 1_000_000;
+    let mut f = Fixture::connected(1).knowing();
+    let (link, run, ..) = subscribe(&mut f, 4);
+    let time = |f: &Fixture| BEGAN + u64::try_from(f.now.as_nanos()).unwrap();
+    let stamps = |request: &Request| labels(request).iter().map(|label| label.stamp).collect();
+    let cause = Stamp { time: time(&f) + 495 * MS, count: 4, process: ProcessId(9) };
+    deliver_stamped(&mut f, (link, run), cause);
+    let before = f.core.process();
+    let (link, request, effect, _) = f.send_one(1, s(30));
+    let first: Vec<Stamp> = stamps(&effect);
+    assert_eq!(first, [Stamp { count: 5, process: before, ..cause }]);
+
+    // A node that is 20 ms behind allows for 480 of them.
+    f.now += ms(1);
+    let clock = time(&f) - 20 * MS;
+    let body = refused(Refusal::ClockAhead { by_ms: 514 });
+    let response = ResponseFrame { request, clock, body };
+    let effects = f.handle(Event::Frame { link, response, contents: Vec::new() });
+    let process = f.core.process();
+    assert_eq!(effects, [Effect::Renewed(process)]);
+    assert_ne!(process, before);
+    let (link, request, effect, _) = only(f.tick());
+    // Half the round trip of 1 ms is added to what it told.
+    let again: Vec<Stamp> = stamps(&effect);
+    assert_eq!(again, [Stamp { time: clock + MS / 2, count: 0, process }]);
+    let label = labels(&effect).remove(0);
+    assert_eq!(f.answer(link, request, sent(2)), [confirmed(1, &label, 2)]);
 }
