@@ -33,6 +33,10 @@ struct Contents {
 }
 
 /// What became of an attempt to take something.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once, and mostly is the large one"
+)]
 pub(crate) enum Take {
     /// This one, when it came, and whether the driver must be told.
     One(Delivered, Instant, bool),

@@ -5,7 +5,8 @@
 use std::collections::VecDeque;
 
 use gaggle_core::event::Event;
-use gaggle_core::ledger::{Key, MessageKey, Write, key::meta, record};
+use gaggle_core::ledger::key::{Agreed, meta};
+use gaggle_core::ledger::{Key, MessageKey, Write, record};
 use gaggle_core::{Node, OpenError};
 use gaggle_wire::{Request, Response};
 use rand::RngExt;
@@ -287,8 +288,12 @@ impl World {
 
     fn left(&self, at: usize) -> impl Iterator<Item = Key> + '_ {
         let keys = self.processes[at].disk.keys().rev().filter_map(|key| Key::parse(key));
-        let kept =
-            |key: &Key| matches!(key, Key::Meta(_) | Key::Queue(_) | Key::Member(_) | Key::Disk(_));
+        let kept = |key: &Key| match key {
+            Key::Meta(_) | Key::Queue(_) | Key::Member(_) | Key::Disk(_) => true,
+            // What was promised, and the sum of what is over, is kept for as long as its queue.
+            Key::Agreed(_, _, what) => !matches!(what, Agreed::Round(_)),
+            _ => false,
+        };
         keys.filter(move |key| !kept(key) && !matches!(key, Key::Removal(..)))
     }
 }

@@ -143,6 +143,7 @@ impl Options {
         config.page_rows = self.page_rows;
         config.inventory_part = self.inventory_part;
         config.waiting_max = self.waiting_max;
+        config.strict_queues = true;
         config
     }
 }

@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gaggle_core::ledger::MessageKey;
 use gaggle_wire::{
-    DeleteResult, DeliveryLabel, Label, ProcessId, QueueDescription, QueueId, QueueName, Receipt,
-    Request, Response, Stamp,
+    DeleteResult, DeliveryLabel, Label, Order, Position, ProcessId, QueueDescription, QueueId,
+    QueueName, Receipt, Request, Response, Stamp,
 };
 
 use crate::judge::Look;
@@ -60,6 +60,8 @@ pub struct Oracle {
     /// The longest lease that anybody may have.
     longest: u64,
     accepted: Accepted,
+    /// The newest stamp that came in order of each ordering key.
+    newest: BTreeMap<(QueueId, u16, u64), Stamp>,
     /// Since when nothing comes through between a client and a node.
     cuts: BTreeMap<(usize, usize), u64>,
     /// When a disk was lost last.
@@ -299,6 +301,25 @@ impl Oracle {
         self.accepted.counts(now, accepted);
     }
 
+    /// What came before a message in its ordering key, if its queue is a strict one.
+    pub(crate) fn before(
+        &self,
+        (queue, partition, ..): &FullName,
+        fate: &Fate,
+    ) -> impl Iterator<Item = (&FullName, &Fate)> {
+        let entry = self.queues.get(queue).filter(|q| q.settings.order == Order::Strict);
+        let name = |process, number| (*queue, *partition, ProcessId(process), number);
+        let within = name(0, 0)..=name(u64::MAX, u64::MAX);
+        let of_partition = entry.into_iter().flat_map(move |_| self.fates.range(within.clone()));
+        let Label { key, stamp, .. } = fate.label;
+        of_partition.filter(move |(_, other)| other.label.key == key && other.label.stamp < stamp)
+    }
+
+    /// The newest stamp that came in order of an ordering key.
+    pub(crate) fn newest(&self, (queue, partition, ..): FullName, key: u64) -> Option<Stamp> {
+        self.newest.get(&(queue, partition, key)).copied()
+    }
+
     fn delivery(&mut self, answer: &Answer<'_>, label: &DeliveryLabel) -> Fact {
         let Answer { place, number, at, .. } = *answer;
         let crossed = self.streams.came(place, number, &label.receipt);
@@ -316,6 +337,12 @@ impl Oracle {
         let Some(fate) = self.fates.get_mut(&delivered.name) else { return };
         if !fate.deliveries.is_empty() {
             self.duplicates += 1;
+        }
+        if !matches!(delivered.label.position, Some(Position::Late { .. })) {
+            let (queue, partition, ..) = delivered.name;
+            let key = (queue, partition, fate.label.key);
+            let newest = self.newest.entry(key).or_insert(Stamp::ZERO);
+            *newest = fate.label.stamp.max(*newest);
         }
         let mut seen = Seen::new(delivered);
         seen.ended |= doomed;

@@ -23,7 +23,6 @@ mod leases;
 mod nodes;
 mod now;
 mod parcel;
-mod partition;
 mod queues;
 mod random;
 mod sender;
@@ -34,11 +33,11 @@ pub use config::{Config, Reach, SEND_WITHIN_MAX};
 pub use core::Core;
 pub use estimate::{ClockEstimate, NodeClock};
 pub use event::{Effect, Event, Stream, Target};
+pub use gaggle_wire::{key_hash, partition_of};
 pub use now::Now;
 pub use parcel::{
     Answer, Ask, Confirmed, Delivered, Failure, Parcel, Settle, Settled, Subscription, Verb,
 };
-pub use partition::{key_hash, partition_of};
 
 #[cfg(test)]
 mod tests;

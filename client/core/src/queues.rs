@@ -16,9 +16,9 @@ use gaggle_wire::{QueueDescription, QueueId, QueueName, Refusal};
 use crate::desk::Desk;
 use crate::event::Effect;
 use crate::parcel::{Failure, Parcel};
-use crate::partition::partition_of;
 use crate::sender::{LaneState, Stray};
 use crate::timers::Timer;
+use gaggle_wire::partition_of;
 
 /// See the top of this file.
 #[derive(Debug, Default)]

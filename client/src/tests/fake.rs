@@ -217,7 +217,13 @@ impl State {
             boot: 1,
             delivery: 1,
         };
-        DeliveryLabel { receipt, label, accepted: label.stamp, lease_ms: self.lease_ms }
+        DeliveryLabel {
+            receipt,
+            label,
+            accepted: label.stamp,
+            lease_ms: self.lease_ms,
+            position: None,
+        }
     }
 
     fn push_deliveries(&mut self) {

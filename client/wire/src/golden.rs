@@ -16,7 +16,15 @@ fn name() -> QueueName {
 }
 
 fn label() -> Label {
-    Label { number: 1, stamp: STAMP, head_length: 2, body_length: 300, crc: 77, delay_ms: 5 }
+    Label {
+        number: 1,
+        stamp: STAMP,
+        head_length: 2,
+        body_length: 300,
+        crc: 77,
+        delay_ms: 5,
+        key: 0,
+    }
 }
 
 fn receipt() -> Receipt {
@@ -123,8 +131,13 @@ fn responses() -> Vec<Response> {
         skew,
     };
     let exceptions = vec![(0, SendException::Gone), (1, SendException::Refused(Refusal::IdClash))];
-    let delivery =
-        DeliveryLabel { receipt: receipt(), label: label(), accepted: STAMP, lease_ms: 30_000 };
+    let delivery = DeliveryLabel {
+        receipt: receipt(),
+        label: label(),
+        accepted: STAMP,
+        lease_ms: 30_000,
+        position: None,
+    };
     vec![
         Response::Welcome(Welcome { version: VERSION, node: NodeId(1), members: vec![member] }),
         Response::Refused(Refusal::NotReady),

@@ -17,6 +17,7 @@ mod golden;
 mod identity;
 mod message;
 mod name;
+mod partition;
 mod receipt;
 mod refusal;
 mod request;
@@ -33,19 +34,20 @@ pub use message::{
     MessageId,
 };
 pub use name::{NodeId, NodeIdError, ProcessId, QueueName, QueueNameError};
+pub use partition::{key_hash, partition_of};
 pub use receipt::{QueueId, Receipt, ReceiptError};
 pub use refusal::{Outcome, Refusal, Retry};
 pub use request::{
     Attempt, ChangeMode, Loss, RECEIVE_MAX, Request, RequestFrame, SEND_MAX, VERSION,
 };
 pub use response::{
-    ClusterMember, DeleteResult, DeliveryLabel, LIST_MAX, MemberStatus, NodeReport, QueueCounts,
-    QueueDescription, QueueStatus, Response, ResponseFrame, SendException, SentBatch, Standing,
-    Status, Welcome,
+    ClusterMember, DeleteResult, DeliveryLabel, LIST_MAX, MemberStatus, NodeReport, Position,
+    QueueCounts, QueueDescription, QueueStatus, Response, ResponseFrame, SendException, SentBatch,
+    Standing, Status, Welcome,
 };
 pub use settings::{
-    DELAY_MAX_MS, PARTITIONS_MAX, REPLICAS_MAX, RETENTION_MAX_MS, RETENTION_MIN_MS, Settings,
-    SettingsChange, VISIBILITY_MAX_MS,
+    DELAY_MAX_MS, LateBy, Order, PARTITIONS_MAX, REPLICAS_MAX, RETENTION_MAX_MS, RETENTION_MIN_MS,
+    STRICT_PARTITIONS_MAX, Settings, SettingsChange, VISIBILITY_MAX_MS, WINDOW_MAX_MS,
 };
 pub use skew::ArrivalSkew;
 pub use stamp::Stamp;

@@ -41,6 +41,9 @@ pub struct Label {
     pub crc: u32,
     /// Milliseconds after its acceptance before it may be handed out.
     pub delay_ms: u64,
+    /// The [hash](crate::key_hash) of its ordering key; 0 for none. Keys with one hash are ordered
+    /// as one.
+    pub key: u64,
 }
 
 impl Label {
@@ -241,6 +244,7 @@ impl Message {
             body_length: u32::try_from(self.body.len()).expect("bodies are limited"),
             crc: crc32c::crc32c(&content),
             delay_ms,
+            key: self.key.as_ref().map_or(0, |key| crate::key_hash(key)),
         };
         Ok((label, content))
     }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Label, NodeId, ProcessId, QueueId, QueueName, Receipt, SettingsChange};
 
 /// The version of the client protocol that this crate speaks.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// A frame from a client: a numbered request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -150,6 +150,28 @@ pub struct DeliveryLabel {
     pub accepted: Stamp,
     /// For how much longer it stays hidden, in milliseconds; 0 for one that was only looked at.
     pub lease_ms: u64,
+    /// Of a strict queue: where it stands.
+    pub position: Option<Position>,
+}
+
+/// Where a message of a strict partition stands, as the pinned hosts agreed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Position {
+    /// In its place: the messages of a partition come in the order of these, those of an ordering
+    /// key exactly so.
+    InOrder {
+        /// The round that released it.
+        round: u64,
+        /// Its place in that, from 0.
+        index: u32,
+    },
+    /// It came too late for its place.
+    Late {
+        /// The round that says so.
+        round: u64,
+        /// The watermark by then: nothing up to here was to come in order any more.
+        watermark: Stamp,
+    },
 }
 
 impl DeliveryLabel {

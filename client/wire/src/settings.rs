@@ -31,6 +31,33 @@ pub struct Settings {
     pub retention_ms: u64,
     /// How long after its acceptance a message is not yet ready, in milliseconds.
     pub delay_ms: u64,
+    /// In which order messages come; fixed when the queue is created.
+    pub order: Order,
+    /// How long a strict queue waits after the stamp of a message for earlier ones, in
+    /// milliseconds.
+    pub window_ms: u64,
+    /// What makes a message of a strict queue late.
+    pub late_by: LateBy,
+}
+
+/// In which order the messages of a queue come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// Roughly in the order of their stamps; nothing waits for anything.
+    #[default]
+    BestEffort,
+    /// By ordering key exactly in the order of their stamps, whatever host took them.
+    Strict,
+}
+
+/// When a message of a strict queue is late, if its stamp lies at or below the watermark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LateBy {
+    /// When something newer of its ordering key was released.
+    #[default]
+    Key,
+    /// Always.
+    Watermark,
 }
 
 impl Default for Settings {
@@ -44,6 +71,9 @@ impl Default for Settings {
             message_size_max: 1024 * 1024,
             retention_ms: 4 * DAY_MS,
             delay_ms: 0,
+            order: Order::BestEffort,
+            window_ms: 200,
+            late_by: LateBy::Key,
         }
     }
 }
@@ -75,6 +105,12 @@ pub struct SettingsChange {
     pub retention_ms: Option<u64>,
     /// See [`Settings::delay_ms`].
     pub delay_ms: Option<u64>,
+    /// See [`Settings::order`]; only at creation.
+    pub order: Option<Order>,
+    /// See [`Settings::window_ms`].
+    pub window_ms: Option<u64>,
+    /// See [`Settings::late_by`].
+    pub late_by: Option<LateBy>,
 }
 
 impl SettingsChange {
@@ -84,7 +120,11 @@ impl SettingsChange {
     /// [`Refusal::BadSetting`]; nothing is done.
     pub fn create(&self, defaults: Settings) -> Result<Settings, Refusal> {
         let changed = self.merge(Settings {
-            partitions: self.partitions.unwrap_or(defaults.partitions),
+            partitions: self.partitions.unwrap_or(match self.order {
+                Some(Order::Strict) => 1,
+                Some(Order::BestEffort) | None => defaults.partitions,
+            }),
+            order: self.order.unwrap_or(defaults.order),
             ..defaults
         });
         changed.check()
@@ -93,10 +133,14 @@ impl SettingsChange {
     /// The settings of a queue after this change.
     ///
     /// # Errors
-    /// [`Refusal::BadSetting`], also for another number of partitions; nothing is done.
+    /// [`Refusal::BadSetting`], also for another number of partitions or another order; nothing is
+    /// done.
     pub fn apply(&self, present: Settings) -> Result<Settings, Refusal> {
         if self.partitions.is_some_and(|partitions| partitions != present.partitions) {
             return Err(bad("partitions", "is fixed when the queue is created"));
+        }
+        if self.order.is_some_and(|order| order != present.order) {
+            return Err(bad("order", "is fixed when the queue is created"));
         }
         self.merge(present).check()
     }
@@ -113,6 +157,9 @@ impl SettingsChange {
             message_size_max: self.message_size_max.unwrap_or(s.message_size_max),
             retention_ms: self.retention_ms.unwrap_or(s.retention_ms),
             delay_ms: self.delay_ms.unwrap_or(s.delay_ms),
+            order: s.order,
+            window_ms: self.window_ms.unwrap_or(s.window_ms),
+            late_by: self.late_by.unwrap_or(s.late_by),
         }
     }
 }
@@ -144,6 +191,17 @@ impl Settings {
                 "is 1 s to 14 days",
             ),
             (self.delay_ms <= DELAY_MAX_MS, "delay", "is 0 s to 14 days"),
+            (self.window_ms <= WINDOW_MAX_MS, "window", "is 0 s to 1 min"),
+            (
+                self.order == Order::BestEffort || self.delay_ms == 0,
+                "delay",
+                "is not there yet for a strict queue",
+            ),
+            (
+                self.order == Order::BestEffort || self.partitions <= STRICT_PARTITIONS_MAX,
+                "partitions",
+                "is 1 to 64 for a strict queue",
+            ),
         ];
         match checks.iter().find(|(holds, ..)| !holds) {
             None => Ok(self),
@@ -168,6 +226,10 @@ pub const RETENTION_MAX_MS: u64 = 14 * DAY_MS;
 pub const RETENTION_MIN_MS: u64 = 1000;
 /// No message may be delayed beyond the longest retention.
 pub const DELAY_MAX_MS: u64 = RETENTION_MAX_MS;
+/// A minute is longer than any producer should need to have a message accepted.
+pub const WINDOW_MAX_MS: u64 = 60_000;
+/// The hosts of each are named in the table, which every node has.
+pub const STRICT_PARTITIONS_MAX: u16 = 64;
 /// Seven copies survive any three hosts; more only costs.
 pub const REPLICAS_MAX: u8 = 7;
 

@@ -71,6 +71,9 @@ pub struct Config {
     pub in_flight_max: usize,
     /// Requests that wait at a node (receives, sends under way), at most.
     pub waiting_max: usize,
+    /// Whether strict queues may be created. They are not finished: their hosts do not change, so
+    /// one that loses a majority of its disks stands still.
+    pub strict_queues: bool,
     /// Queues, at most: every node has the whole table. What others have made beyond it is taken
     /// in all the same, or tables would never be the same.
     pub queues_max: usize,
@@ -114,6 +117,7 @@ impl Config {
             inventory_part: 50_000,
             in_flight_max: 120_000,
             waiting_max: 100_000,
+            strict_queues: false,
             queues_max: 100_000,
             entries_max: 200_000,
         }

@@ -13,11 +13,12 @@ mod figures;
 mod hello;
 mod inventory;
 mod lease;
+mod wanted;
 
 use gaggle_wire::{
-    Attempt, DeliveryLabel, Label, NodeReport, ProcessId, QueueId, QueueName, Refusal, Stamp,
+    Attempt, DeliveryLabel, Label, NodeId, NodeReport, ProcessId, QueueId, QueueName, Receipt,
+    Refusal, Stamp,
 };
-use gaggle_wire::{NodeId, Receipt};
 use serde::{Deserialize, Serialize};
 
 pub use copies::{CopyException, CopyItem};
@@ -25,10 +26,12 @@ pub use figures::QueueTold;
 pub use hello::{PEER_VERSION, PeerHello};
 pub use inventory::{Lost, PartitionInventory, Place, Span};
 pub use lease::{DeliveryRef, Heard, LeaseChange, LeaseTold};
+pub use wanted::Wanted;
 
 pub use crate::custody::digest::Digest;
 use crate::ledger::MessageKey;
 use crate::ranges::Ranges;
+use crate::rounds::Word;
 use crate::table::{Entry, Removal};
 
 /// Which stream of the connection an envelope takes.
@@ -412,15 +415,24 @@ pub enum Envelope {
         /// Who, and where each of them was last.
         members: Vec<(NodeId, std::net::SocketAddr)>,
     },
-}
-
-/// Whether a node wants messages of a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Wanted {
-    /// Consumers wait.
-    Yes,
-    /// No more.
-    No,
+    /// The sender, a pinned host, lacks these for a round: it is one of their holders from now on.
+    Lacks {
+        /// The queue.
+        queue: QueueId,
+        /// The partition.
+        partition: u16,
+        /// By process.
+        messages: Vec<(ProcessId, Ranges)>,
+    },
+    /// What pinned hosts of a strict partition say to each other.
+    Rounds {
+        /// The queue.
+        queue: QueueId,
+        /// The partition.
+        partition: u16,
+        /// What.
+        word: Box<Word>,
+    },
 }
 
 impl Envelope {

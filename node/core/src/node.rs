@@ -32,6 +32,7 @@ mod removing;
 mod renewing;
 mod replacing;
 mod requests;
+mod rounding;
 mod scrubbing;
 mod sending;
 mod standing_in;
@@ -400,6 +401,7 @@ impl Node {
         match timer {
             Timer::Second => self.every_second(now, effects),
             Timer::Bulk => self.tell_in_bulk(now, effects),
+            Timer::Rounds => self.rounds_due(now, effects),
             Timer::Partition(queue, partition) => {
                 self.partition_due(now, (queue, partition), effects);
             }

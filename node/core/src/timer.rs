@@ -15,6 +15,8 @@ use crate::now::Mono;
 pub(crate) enum Timer {
     /// When to do what is done every second: open items, tombstones, reports.
     Second,
+    /// When to look at the rounds of strict partitions.
+    Rounds,
     /// When to tell the other holders in bulk what became settled, and of leases that run on.
     Bulk,
     /// When a lease of a partition may have expired, or a delayed message may be due.

@@ -118,6 +118,7 @@ impl SettingsArgs {
             message_size_max: self.message_size_max,
             retention_ms: self.retention.map(values::milliseconds),
             delay_ms: self.delay.map(values::milliseconds),
+            ..SettingsChange::default()
         }
     }
 }

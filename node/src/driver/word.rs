@@ -181,7 +181,7 @@ mod tests {
             boot: 1,
             delivery: 1,
         };
-        (DeliveryLabel { receipt, label, accepted: stamp, lease_ms: 1 }, content)
+        (DeliveryLabel { receipt, label, accepted: stamp, lease_ms: 1, position: None }, content)
     }
 
     /// Three deliveries of which the second is lost.

@@ -54,11 +54,12 @@ impl Handle<'_> {
         let ticket = self.name();
         let Shipment { key, within, delay_ms } = how;
         let body = format!("{}-{ticket}", self.actor);
-        let (label, content) =
+        let (mut label, content) =
             Message::new(body).pack(0, Stamp::ZERO, delay_ms).expect("it is small");
         let due = self.now + within;
         self.judge.ships((self.actor, ticket), &content, (self.now, due));
         let key = key.map(|key| key_hash(&key.to_be_bytes()));
+        label.key = key.unwrap_or(0);
         let (queue, within) = (Arc::clone(queue), Duration::from_nanos(within));
         self.said.push(Event::Send(Parcel { ticket, queue, key, label, content, within }));
         ticket

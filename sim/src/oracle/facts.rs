@@ -14,6 +14,7 @@ use super::{FullName, Place, name_of};
 
 /// What is learned.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "facts are made one at a time, and not kept")]
 pub enum Fact {
     /// A node accepted a send, after a client had heard that stamp of the same node's.
     Accepted {

@@ -172,6 +172,12 @@ impl Fate {
         self.confirmed.is_some() && self.delete_asked.is_none() && !self.excused
     }
 
+    /// Whether it is certainly not to come any more.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.deleted.is_some() || self.excused
+    }
+
     pub(crate) fn subject(&self, name: FullName) -> Subject {
         Subject { name, stamp: self.label.stamp, custodian: None }
     }

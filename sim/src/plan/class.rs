@@ -91,6 +91,12 @@ impl Class {
         )
     }
 
+    /// Whether disks, or messages on them, are lost for good with it. The pinned hosts of a strict
+    /// queue do not change yet, so it would stand still with a majority of them.
+    pub(crate) fn loses_disks(self) -> bool {
+        matches!(self, Self::Wipes | Self::PutBacks | Self::Removals | Self::LostRows)
+    }
+
     /// Those that are drawn from a generator of their own, with the same chance.
     pub(crate) const OWN: [(Self, u32); 22] = [
         (Self::Clocks, 12),

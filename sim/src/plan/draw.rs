@@ -23,11 +23,13 @@ pub fn draw(seed: u64) -> Plan {
     let calm = rng.random_bool(0.25);
     let drawn = Class::ALL.iter().filter(|(_, chance)| rng.random_range(0..100) < *chance);
     let drawn: Vec<Class> = drawn.map(|(class, _)| *class).collect();
-    let classes: Vec<Class> = drawn.into_iter().filter(|class| !calm || class.is_calm()).collect();
+    let strict = is_strict(seed);
+    let drawn = drawn.into_iter().filter(|class| !calm || class.is_calm());
+    let classes: Vec<Class> = drawn.filter(|class| !strict || !class.loses_disks()).collect();
     let options = options(seed, &classes, &mut rng);
     let nodes = options.nodes;
     let founders = if nodes > 3 && rng.random_bool(0.3) { nodes - 1 } else { nodes };
-    let queue = queue(founders, &mut rng);
+    let queue = queue(seed, founders, &mut rng);
     let plan = Plan {
         calm,
         storm_ms: rng.random_range(3_000..=15_000),
@@ -86,10 +88,18 @@ fn options(seed: u64, classes: &[Class], rng: &mut Pcg64Mcg) -> Options {
     options
 }
 
-fn queue(founders: usize, rng: &mut Pcg64Mcg) -> QueuePlan {
+/// Whether the queue of a seed's plan is a strict one.
+fn is_strict(seed: u64) -> bool {
+    seed >= STRICT_FROM
+}
+
+fn queue(seed: u64, founders: usize, rng: &mut Pcg64Mcg) -> QueuePlan {
+    let window_ms =
+        is_strict(seed).then(|| [20, 100, 500][usize::try_from(seed % 3).expect("it is below 3")]);
     let founders = u8::try_from(founders).expect("a cluster is small");
     let replicas = [1, 2, 3, 3, 3, 3, 3, 4, 5][rng.random_range(0..9)];
     let replicas = if founders < 3 { founders } else { replicas };
+    let replicas = if window_ms.is_some() { replicas.min(founders) } else { replicas };
     let most = replicas.min(founders);
     let confirms = if rng.random_bool(0.2) { rng.random_range(1..=most) } else { most.min(2) };
     let at_least = if rng.random_bool(0.4) { 1 } else { confirms };
@@ -99,6 +109,7 @@ fn queue(founders: usize, rng: &mut Pcg64Mcg) -> QueuePlan {
         confirms,
         at_least,
         visibility_timeout_ms: rng.random_range(1500..=5000),
+        window_ms,
     }
 }
 
@@ -273,6 +284,9 @@ const STRIKES: [(Class, usize); 6] = [
 ];
 
 const MS: u64 = 1_000_000;
+
+/// From this seed on the queue of a plan is a strict one.
+pub(crate) const STRICT_FROM: u64 = 1 << 63;
 
 #[cfg(test)]
 mod tests {

@@ -19,11 +19,12 @@ pub use class::Class;
 pub(crate) use clients::queue_name;
 pub use clients::{ConsumerPlan, ModePlan, ProducerPlan};
 pub use deed::{ClientName, Deed, RowLoss, Timed};
+pub(crate) use draw::STRICT_FROM;
 pub use draw::draw;
 pub use file::FileError;
 pub use guest::Errand;
 
-use gaggle_wire::SettingsChange;
+use gaggle_wire::{Order, SettingsChange};
 use serde::{Deserialize, Serialize};
 
 use crate::options::Options;
@@ -65,6 +66,9 @@ pub struct QueuePlan {
     pub confirms: u8,
     pub at_least: u8,
     pub visibility_timeout_ms: u64,
+    /// The window of a strict queue, in milliseconds; none for any other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_ms: Option<u64>,
 }
 
 impl Plan {
@@ -92,6 +96,8 @@ impl QueuePlan {
             confirms: Some(self.confirms),
             at_least: Some(self.at_least),
             visibility_timeout_ms: Some(self.visibility_timeout_ms),
+            order: self.window_ms.map(|_| Order::Strict),
+            window_ms: self.window_ms,
             ..SettingsChange::default()
         }
     }

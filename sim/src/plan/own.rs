@@ -21,7 +21,9 @@ impl Draw {
             let salt = (class as u64 + 1) << 32;
             self.rng = Pcg64Mcg::seed_from_u64(self.plan.options.seed ^ salt);
             let has = self.rng.random_range(0..100) < chance;
-            if has && (!self.plan.calm || class.is_calm()) {
+            let strict = self.plan.queue.window_ms.is_some();
+            let fits = !self.plan.calm || class.is_calm();
+            if has && fits && !(strict && class.loses_disks()) {
                 self.plan.classes.push(class);
                 self.all_strikes(class);
             }

@@ -23,6 +23,8 @@ pub mod workshop;
 
 use border::Border;
 
+use crate::plan::STRICT_FROM;
+
 /// A planted bug.
 #[derive(Clone, Copy, Debug)]
 pub struct Bug {
@@ -34,6 +36,15 @@ pub struct Bug {
     pub shows: &'static [&'static str],
     /// Where it is planted.
     pub plot: Plot,
+}
+
+impl Bug {
+    /// The first and the last seed to look for it in so many: what breaks the order of a strict
+    /// queue shows in plans that have one.
+    fn seeds(&self, seeds: u64) -> (u64, u64) {
+        let from = if self.breaks == ["P5"] { STRICT_FROM } else { 1 };
+        (from, from + seeds - 1)
+    }
 }
 
 /// Where a bug is planted.
@@ -124,6 +135,12 @@ pub const BUGS: &[Bug] = &[
         breaks: &["P4"],
         shows: &["L5"],
         plot: Plot::Core(include_str!("../../planted/tombstone-dropped-by-age.patch")),
+    },
+    Bug {
+        name: "key-not-waited-for",
+        breaks: &["P5"],
+        shows: &["P3", "P10", "L5"],
+        plot: Plot::Core(include_str!("../../planted/key-not-waited-for.patch")),
     },
     Bug {
         name: "put-back-unnoticed",

@@ -38,7 +38,8 @@ pub fn prepare(bug: Bug) -> Result<(), WorkshopError> {
 pub fn hold(bug: Bug, seeds: u64, jobs: usize) -> Result<Trial, WorkshopError> {
     let begun = Instant::now();
     let besides = bug.shows.iter().map(|sign| (*sign).to_owned()).collect();
-    let mut hunt = Hunt { from: 1, to: seeds, jobs, besides };
+    let (from, to) = bug.seeds(seeds);
+    let mut hunt = Hunt { from, to, jobs, besides };
     let shop = Workshop::beside_this_program()?;
     let found = loop {
         let found = match bug.plot {

@@ -9,8 +9,9 @@ mod hosts;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gaggle_wire::{
-    Attempt, DeleteResult, DeliveryLabel, Label, Message, ProcessId, QueueDescription, QueueId,
-    QueueName, Receipt, Refusal, Request, Response, SendException, SentBatch, Settings, Stamp,
+    Attempt, DeleteResult, DeliveryLabel, Label, Message, Order, ProcessId, QueueDescription,
+    QueueId, QueueName, Receipt, Refusal, Request, Response, SendException, SentBatch, Settings,
+    Stamp,
 };
 
 use crate::judge::{Judge, Subject, Witness};
@@ -36,6 +37,7 @@ pub(super) struct History {
     at_least: u8,
     witness: Witness,
     /// Whether it was said who has the tombstone. If not, it is who has the message.
+    order: Order,
     buried_said: bool,
     /// On which of its connections a client asks.
     line: u64,
@@ -68,6 +70,7 @@ impl History {
                 holders: BTreeSet::from([0, 1, 2]),
                 ..Witness::default()
             },
+            order: Order::BestEffort,
             buried_said: false,
             line: 0,
             handed_at: None,
@@ -79,11 +82,18 @@ impl History {
         history
     }
 
+    /// The queue is a strict one.
+    pub(super) fn strict(&mut self) -> &mut Self {
+        self.order = Order::Strict;
+        self.describes()
+    }
+
     /// A node says that the queue is there.
     pub(super) fn describes(&mut self) -> &mut Self {
         let visibility_timeout_ms = LEASE_MS;
         let at_least = self.at_least;
-        let settings = Settings { at_least, visibility_timeout_ms, ..Settings::default() };
+        let order = self.order;
+        let settings = Settings { at_least, visibility_timeout_ms, order, ..Settings::default() };
         let queue = QueueDescription { id: queue(), name: name(), settings };
         self.hears(A, 0, &Response::Queue(Box::new(queue)))
     }
@@ -319,7 +329,7 @@ impl History {
             boot: self.boot,
             delivery: 1,
         };
-        DeliveryLabel { receipt, label, accepted: label.stamp, lease_ms: LEASE_MS }
+        DeliveryLabel { receipt, label, accepted: label.stamp, lease_ms: LEASE_MS, position: None }
     }
 
     /// Many deliveries, beginning with this one, none of which was seen before.

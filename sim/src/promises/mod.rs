@@ -12,6 +12,7 @@ mod p01_no_loss;
 mod p02_no_invention;
 mod p03_explained_duplicates;
 mod p04_delete_is_final;
+mod p05_strict_order;
 mod p08_unique_stamps;
 mod p10_nothing_stranded;
 mod p11_stored_once;
@@ -103,7 +104,12 @@ pub const TABLE: [Promise; 14] = [
                   have told for 2 s, or when their session began",
         watcher: Some(p04_delete_is_final::watch),
     },
-    strict(5, "strict order"),
+    Promise {
+        number: 5,
+        name: "strict order",
+        watched: "what comes for the first time is newer than all that has come of its key",
+        watcher: Some(p05_strict_order::watch),
+    },
     strict(6, "late is never lost"),
     strict(7, "the watermark never goes back"),
     Promise {
@@ -159,7 +165,12 @@ fn is_reachable(scene: &Scene<'_>, name: &FullName, fate: &Fate) -> bool {
 }
 
 const fn strict(number: u8, name: &'static str) -> Promise {
-    Promise { number, name, watched: "strict queues are not built yet", watcher: None }
+    Promise {
+        number,
+        name,
+        watched: "nobody watches it yet: no node makes strict queues",
+        watcher: None,
+    }
 }
 
 /// How long what was handed out may be on its way to its client, commits included.

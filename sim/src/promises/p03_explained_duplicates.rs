@@ -10,7 +10,7 @@
 
 use crate::judge::Scene;
 use crate::options::{node_id, place};
-use crate::oracle::{Delivered, Fact, Fate, Seen, show};
+use crate::oracle::{Delivered, Fact, Fate, FullName, Seen, show};
 
 pub(super) fn watch(scene: &Scene<'_>, fact: &Fact) -> Option<String> {
     let Fact::Delivered(delivered) = fact else { return None };
@@ -36,7 +36,8 @@ fn contradicts(scene: &Scene<'_>, fate: &Fate, seen: &Seen, delivered: &Delivere
     let (first, second) = if seen.at <= comes.at { (seen, &comes) } else { (&comes, seen) };
     let fair = scene.weather.fair_since().is_some_and(|since| since <= first.at);
     let until = if fair { first.until } else { first.until_there };
-    if first.ended || until <= second.at + super::ON_ITS_WAY {
+    let over_by = second.at + super::ON_ITS_WAY;
+    if first.ended || until <= over_by || goes_back(scene, &delivered.name, fate, over_by) {
         return false;
     }
     let (was, is) = (&first.receipt, &second.receipt);
@@ -46,6 +47,13 @@ fn contradicts(scene: &Scene<'_>, fate: &Fate, seen: &Seen, delivered: &Delivere
     }
     let forgot = fate.lost_by.contains(&place(was.custodian));
     fair || one_run && !forgot && node_id(first.place.node) == was.custodian
+}
+
+/// Whether a message of a strict queue was given back with an earlier one of its key, whose own
+/// delivery had ended by then: they are one delivery group.
+fn goes_back(scene: &Scene<'_>, name: &FullName, fate: &Fate, over_by: u64) -> bool {
+    let ended = |other: &Fate| other.deliveries.iter().any(|s| s.ended || s.until <= over_by);
+    scene.oracle.before(name, fate).any(|(_, other)| ended(other))
 }
 
 #[cfg(test)]

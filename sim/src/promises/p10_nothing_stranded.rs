@@ -7,6 +7,8 @@
 //! and only then what a disk has lost the row of, for its node does not know of that until a scrub
 //! finds it. What this file does not do: what lies nowhere any more is lost, which is P1.
 
+use gaggle_wire::{Order, Settings};
+
 use crate::judge::{Scene, Subject};
 use crate::oracle::{Fact, Fate, FullName, show};
 
@@ -35,7 +37,11 @@ fn kept_waiting(scene: &Scene<'_>) -> Option<String> {
         let (name, since) = scene.oracle.fates().find_map(|(name, fate)| {
             let queue = scene.oracle.queue(name.0).filter(|queue| queue.name == wait.queue)?;
             let delay = queue.settings.delay_ms.saturating_mul(1_000_000);
-            let since = fate.ready_since(delay).filter(|since| long(*since))?;
+            let since = fate.ready_since(delay)?;
+            let since = since.saturating_add(release(&queue.settings));
+            if !long(since) || scene.oracle.before(name, fate).any(|(_, other)| !other.is_gone()) {
+                return None;
+            }
             let known = fate.row_lost_by.is_empty();
             let here = known && !is_leaving(scene, place.node, name, fate);
             (here && super::is_reachable(scene, name, fate)).then_some((*name, since))
@@ -51,6 +57,15 @@ fn kept_waiting(scene: &Scene<'_>) -> Option<String> {
     })
 }
 
+/// How long a strict queue may take to release a message: its window, and the time that another
+/// host takes to go on where one has stopped.
+fn release(settings: &Settings) -> u64 {
+    match settings.order {
+        Order::BestEffort => 0,
+        Order::Strict => settings.window_ms * 1_000_000 + TAKEOVER,
+    }
+}
+
 /// Whether a node is being stopped. Who waits there has been told so, and gets what it hands over
 /// elsewhere.
 fn is_leaving(scene: &Scene<'_>, node: usize, name: &FullName, fate: &Fate) -> bool {
@@ -58,6 +73,8 @@ fn is_leaving(scene: &Scene<'_>, node: usize, name: &FullName, fate: &Fate) -> b
     (scene.look)(&subject).leaving.contains(&node)
 }
 
+/// As long as two turns, and the time that a session takes to be found dead.
+const TAKEOVER: u64 = 4_500_000_000;
 /// What "at once" is, commits and two words between nodes included.
 const AT_ONCE: u64 = 1_000_000_000;
 

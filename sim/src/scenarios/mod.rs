@@ -38,6 +38,7 @@ mod removing;
 mod repair;
 mod restart;
 mod slow;
+mod strict;
 mod support;
 mod suspended;
 
@@ -80,6 +81,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         repair::ALL,
         restart::ALL,
         slow::ALL,
+        strict::ALL,
         suspended::ALL,
     ];
     files.into_iter().flatten()

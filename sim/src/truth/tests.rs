@@ -70,7 +70,13 @@ impl Story {
     /// It comes to some consumer.
     fn appears(&mut self, ticket: u64, number: u64, time: u64) -> &mut Self {
         let (label, receipt) = (label(ticket, number, time), receipt(number, time));
-        let delivery = DeliveryLabel { receipt, label, accepted: Stamp::ZERO, lease_ms: 10_000 };
+        let delivery = DeliveryLabel {
+            receipt,
+            label,
+            accepted: Stamp::ZERO,
+            lease_ms: 10_000,
+            position: None,
+        };
         self.hears(Response::Deliveries { deliveries: vec![delivery] })
     }
 

@@ -104,8 +104,15 @@ pub(crate) fn keys() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn records() -> Vec<Vec<u8>> {
-    let label =
-        Label { number: 3, stamp: STAMP, head_length: 2, body_length: 5, crc: 77, delay_ms: 9 };
+    let label = Label {
+        number: 3,
+        stamp: STAMP,
+        head_length: 2,
+        body_length: 5,
+        crc: 77,
+        delay_ms: 9,
+        key: 0,
+    };
     let message = MessageRecord { label, accepted: STAMP, holders: vec![NodeId(1), NodeId(2)] };
     vec![message.encode(&KEY), postcard::to_stdvec(&entry()).expect("it is plain data")]
 }

@@ -29,6 +29,7 @@ pub(crate) fn content(data: &[u8]) {
         body_length: u32::try_from(content.len().saturating_sub(head_length)).expect("short"),
         crc: crc32c::crc32c(content),
         delay_ms: 0,
+        key: 0,
     };
     let (first, second) = rest.split_at(rest.len() / 2);
     let labels = [label(head_length, first), label(0, second)];

@@ -84,7 +84,13 @@ fn what_a_node_delivers_after_another_was_asked_instead_goes_back() {
     let (other, again, ..) = only(f.wake(s(2)));
     let (label, _) = Message::new("x").pack(1, Stamp::ZERO, 0).unwrap();
     let (receipt, accepted) = (receipt(f.node_of(link), 1), Stamp::ZERO);
-    let delivery = DeliveryLabel { receipt: receipt.clone(), label, accepted, lease_ms: 30_000 };
+    let delivery = DeliveryLabel {
+        receipt: receipt.clone(),
+        label,
+        accepted,
+        lease_ms: 30_000,
+        position: None,
+    };
     assert_eq!(f.answer(link, request, Response::Deliveries { deliveries: vec![delivery] }), []);
     let (_, release, body, _) = only(f.tick());
     assert_eq!(body, Request::Release { receipts: vec![receipt], delay_ms: 0 });

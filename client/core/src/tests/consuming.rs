@@ -19,7 +19,13 @@ fn deliveries(f: &mut Fixture, link: u64, request: u64, count: u64) -> Vec<Effec
         let stamp = Stamp { time: 1, count: 0, process: ProcessId(3) };
         let (label, content) = Message::new("x").pack(number, stamp, 0).unwrap();
         let receipt = receipt(1, number);
-        deliveries.push(DeliveryLabel { receipt, label, accepted: stamp, lease_ms: 30_000 });
+        deliveries.push(DeliveryLabel {
+            receipt,
+            label,
+            accepted: stamp,
+            lease_ms: 30_000,
+            position: None,
+        });
         contents.push(content);
     }
     let body = Response::Deliveries { deliveries };
@@ -145,8 +151,13 @@ fn what_is_sent_because_of_a_delivery_is_stamped_after_it() {
 /// A delivery of a message with this stamp.
 fn deliver_stamped(f: &mut Fixture, (link, run): (u64, u64), stamp: Stamp) {
     let (label, content) = Message::new("x").pack(1, stamp, 0).unwrap();
-    let delivery =
-        DeliveryLabel { receipt: receipt(1, 1), label, accepted: stamp, lease_ms: 30_000 };
+    let delivery = DeliveryLabel {
+        receipt: receipt(1, 1),
+        label,
+        accepted: stamp,
+        lease_ms: 30_000,
+        position: None,
+    };
     let body = Response::Deliveries { deliveries: vec![delivery] };
     let response = ResponseFrame { request: run, clock: BEGAN, body };
     f.handle(Event::Frame { link, response, contents: vec![content] });

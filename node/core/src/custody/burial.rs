@@ -57,6 +57,14 @@ pub(crate) struct Block {
     pushed: Mono,
 }
 
+impl Block {
+    /// Whether all who must know it are known to have it on disk.
+    fn is_told(&self, is_removed: impl Fn(NodeId) -> bool) -> bool {
+        let mut holders = self.record.holders.iter();
+        holders.all(|node| self.known.contains(node) || is_removed(*node))
+    }
+}
+
 /// A delete at its coordinator.
 #[derive(Debug)]
 pub(crate) struct Burying {
@@ -378,15 +386,12 @@ impl Burials {
         now: (Mono, Wall),
         resend_window: Duration,
         is_removed: impl Fn(NodeId) -> bool,
+        is_needed: impl Fn(&Block) -> bool,
     ) -> Vec<(u64, Block)> {
         let done = |block: &Block| {
             let old = now.0.since(block.since) > resend_window;
-            let all = block
-                .record
-                .holders
-                .iter()
-                .all(|node| block.known.contains(node) || is_removed(*node));
-            (old && all) || now.1.0 / 1_000_000 > block.record.expires_ms
+            (old && block.is_told(&is_removed) && !is_needed(block))
+                || now.1.0 / 1_000_000 > block.record.expires_ms
         };
         let numbers: Vec<u64> = self
             .blocks
@@ -408,6 +413,20 @@ impl Burials {
     fn forget_told(&mut self) {
         let kept = |block: &u64| self.blocks.contains_key(block);
         self.told.retain(|_, blocks| blocks.iter().any(kept));
+    }
+
+    /// Messages of a partition that are gone, and not all who must know that are known to.
+    pub(crate) fn untold(
+        &self,
+        partition: PartitionId,
+        is_removed: impl Fn(NodeId) -> bool,
+    ) -> Numbers {
+        let mut untold = Numbers::new();
+        let blocks = self.blocks.values().filter(|block| block.partition == partition);
+        for block in blocks.filter(|block| !block.is_told(&is_removed)) {
+            merge_numbers(&mut untold, &block.record.messages);
+        }
+        untold
     }
 
     /// A queue is deleted: its blocks have no more use.

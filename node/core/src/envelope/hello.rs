@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::space::Space;
 
 /// The version of the node protocol.
-pub const PEER_VERSION: u16 = 7;
+pub const PEER_VERSION: u16 = 8;
 
 /// What each side says first on a new connection between nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

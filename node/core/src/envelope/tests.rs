@@ -8,13 +8,22 @@ use std::fmt::Write as _;
 use gaggle_wire::{ArrivalSkew, QueueCounts, Settings};
 
 use super::*;
+use crate::rounds::Word;
 use crate::table::Stage;
 
 const STAMP: Stamp = Stamp { time: 300, count: 1, process: ProcessId(7) };
 const QUEUE: QueueId = QueueId(STAMP);
 
 fn label() -> Label {
-    Label { number: 1, stamp: STAMP, head_length: 2, body_length: 300, crc: 77, delay_ms: 5 }
+    Label {
+        number: 1,
+        stamp: STAMP,
+        head_length: 2,
+        body_length: 300,
+        crc: 77,
+        delay_ms: 5,
+        key: 0,
+    }
 }
 
 fn entry() -> Entry {
@@ -51,7 +60,13 @@ fn receipt() -> Receipt {
 }
 
 fn deliveries() -> Vec<DeliveryLabel> {
-    vec![DeliveryLabel { receipt: receipt(), label: label(), accepted: STAMP, lease_ms: 30_000 }]
+    vec![DeliveryLabel {
+        receipt: receipt(),
+        label: label(),
+        accepted: STAMP,
+        lease_ms: 30_000,
+        position: None,
+    }]
 }
 
 fn about_queues() -> Vec<Envelope> {
@@ -174,6 +189,8 @@ fn about_deliveries() -> Vec<Envelope> {
         Envelope::Alive { call: 1, queues: vec![QUEUE] },
         Envelope::More { after: place() },
         Envelope::Away { members: vec![(NodeId(3), "127.0.0.1:7400".parse().unwrap())] },
+        Envelope::Lacks { queue: QUEUE, partition: 1, messages: numbers() },
+        Envelope::Rounds { queue: QUEUE, partition: 1, word: Box::new(Word::Known { n: 7 }) },
     ]
 }
 

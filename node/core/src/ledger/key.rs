@@ -11,6 +11,7 @@
 //!  6   due        | queue id 20 | partition 2 | due 8 | stamp 20 |
 //!  7   disk       | node 8 |
 //!  8   removal    | node 8 | disk 16 |
+//!  9   agreed     | queue id 20 | partition 2 | what 1 | round 8, of a round |
 //!  ^ one byte of kind; all numbers big-endian
 //! ```
 //!
@@ -43,6 +44,21 @@ pub enum Key {
     Disk(NodeId),
     /// How far the removal of a node with this disk is.
     Removal(NodeId, u128),
+    /// What a pinned host of a strict partition has promised, learned and been told.
+    Agreed(QueueId, u16, Agreed),
+}
+
+/// Which row of what was agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Agreed {
+    /// Of the acceptor.
+    Acceptor,
+    /// Of the rounds that were trimmed.
+    Sum,
+    /// What this host was told since the hosts changed last.
+    Told,
+    /// A chosen round.
+    Round(u64),
 }
 
 /// Where a message lies.
@@ -79,9 +95,10 @@ const MESSAGE: u8 = 5;
 const DUE: u8 = 6;
 const DISK: u8 = 7;
 const REMOVAL: u8 = 8;
+const AGREED: u8 = 9;
 
 /// Kinds whose rows belong to one queue and go with it.
-const QUEUE_KINDS: [u8; 4] = [TOMBSTONES, SETTLED, MESSAGE, DUE];
+const QUEUE_KINDS: [u8; 5] = [TOMBSTONES, SETTLED, MESSAGE, DUE, AGREED];
 
 const PARTITION_LENGTH: usize = 1 + Stamp::LENGTH + 2;
 const MESSAGE_LENGTH: usize = PARTITION_LENGTH + Stamp::LENGTH;
@@ -113,6 +130,9 @@ impl Key {
             Self::Disk(node) => [&[DISK][..], &node.0.to_be_bytes()].concat(),
             Self::Removal(node, store) => {
                 [&[REMOVAL][..], &node.0.to_be_bytes(), &store.to_be_bytes()].concat()
+            }
+            Self::Agreed(queue, partition, what) => {
+                in_partition(AGREED, *queue, *partition, &what.encode())
             }
         }
     }
@@ -160,6 +180,31 @@ impl Key {
                 let stamp = Stamp::from_bytes(stamp.try_into().ok()?);
                 Some(Self::Due(queue, partition, u64::from_be_bytes(*due), stamp))
             }
+            AGREED => {
+                let (queue, partition, rest) = partition_of(rest)?;
+                Some(Self::Agreed(queue, partition, Agreed::parse(rest)?))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Agreed {
+    fn encode(self) -> Vec<u8> {
+        match self {
+            Self::Acceptor => vec![0],
+            Self::Sum => vec![1],
+            Self::Told => vec![2],
+            Self::Round(n) => [&[3][..], &n.to_be_bytes()].concat(),
+        }
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            [0] => Some(Self::Acceptor),
+            [1] => Some(Self::Sum),
+            [2] => Some(Self::Told),
+            [3, n @ ..] => Some(Self::Round(u64::from_be_bytes(n.try_into().ok()?))),
             _ => None,
         }
     }
@@ -224,6 +269,13 @@ pub fn due_before(queue: QueueId, partition: u16, due: u64) -> (Vec<u8>, Vec<u8>
     )
 }
 
+/// The keys of the rounds of a partition up to this one, which is among them: first and end.
+#[must_use]
+pub fn rounds_up_to(queue: QueueId, partition: u16, n: u64) -> (Vec<u8>, Vec<u8>) {
+    let round = |n| Key::Agreed(queue, partition, Agreed::Round(n)).encode();
+    (round(0), round(n.saturating_add(1)))
+}
+
 /// The keys of all disks of nodes that were met: first and end.
 #[must_use]
 pub fn disks() -> (Vec<u8>, Vec<u8>) {
@@ -281,12 +333,17 @@ mod tests {
             Key::Due(QUEUE_ID, 3, 77, STAMP),
             Key::Disk(NodeId(9)),
             Key::Removal(NodeId(9), 7),
+            Key::Agreed(QUEUE_ID, 3, Agreed::Acceptor),
+            Key::Agreed(QUEUE_ID, 3, Agreed::Sum),
+            Key::Agreed(QUEUE_ID, 3, Agreed::Told),
+            Key::Agreed(QUEUE_ID, 3, Agreed::Round(5)),
+            Key::Agreed(QUEUE_ID, 3, Agreed::Round(256)),
         ];
         for key in &keys {
             assert_eq!(Key::parse(&key.encode()).as_ref(), Some(key));
         }
         assert!(keys.windows(2).all(|pair| pair[0].encode() < pair[1].encode()));
-        assert_eq!(Key::parse(&[9]), None);
+        assert_eq!(Key::parse(&[10]), None);
         assert_eq!(Key::parse(&[]), None);
     }
 

@@ -5,13 +5,14 @@
 //! ```text
 //!  0       1        2             4             8      12      16       24       32
 //!  +-------+--------+-------------+-------------+------+-------+--------+--------+
-//!  | ver 1 | holders| head length | body length | crc  | crc   | number | delay  |
+//!  | ver 2 | holders| head length | body length | crc  | crc   | number | delay  |
 //!  |       | n      |             |             | cont.| header|        | ms     |
 //!  +-------+--------+-------------+-------------+------+-------+--------+--------+
-//!  32                     52                40 + 8n + 12
-//!  +----------------------+-------- 8 n --------+------------------- ... ----+
-//!  | accept stamp, 20     | holders, 8 each     | content, put by the runtime |
-//!  +----------------------+---------------------+-----------------------------+
+//!  32                     52           60                    60 + 8n
+//!  +----------------------+------------+-------- 8 n --------+------------ ... ----+
+//!  | accept stamp, 20     | hash of    | holders, 8 each     | content, put by the |
+//!  |                      | the key    |                     | runtime             |
+//!  +----------------------+------------+---------------------+---------------------+
 //!   "crc header" covers the key and the header with these four bytes zero
 //! ```
 //!
@@ -71,6 +72,7 @@ impl MessageRecord {
         bytes.extend(self.label.number.to_be_bytes());
         bytes.extend(self.label.delay_ms.to_be_bytes());
         bytes.extend(self.accepted.to_bytes());
+        bytes.extend(self.label.key.to_be_bytes());
         for holder in &self.holders {
             bytes.extend(holder.0.to_be_bytes());
         }
@@ -102,8 +104,9 @@ impl MessageRecord {
             body_length: u32_at(&header, 4),
             crc: u32_at(&header, 8),
             delay_ms: u64_at(&header, 24),
+            key: u64_at(&header, KEY_AT),
         };
-        let accepted = header[32..FIXED].try_into().expect("the header has its fixed part");
+        let accepted = header[32..KEY_AT].try_into().expect("the header has its fixed part");
         let holders = header[FIXED..].chunks_exact(8).map(|bytes| NodeId(u64_at(bytes, 0)));
         Ok(Self { label, accepted: Stamp::from_bytes(accepted), holders: holders.collect() })
     }
@@ -156,9 +159,10 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// Of all rows.
-pub(crate) const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 2;
 const CRC: usize = 12;
-const FIXED: usize = 52;
+const KEY_AT: usize = 52;
+const FIXED: usize = 60;
 
 #[cfg(test)]
 mod tests {
@@ -178,6 +182,7 @@ mod tests {
                 body_length: 5,
                 crc: 77,
                 delay_ms: 9,
+                key: 0,
             },
             accepted: Stamp { time: 6, ..STAMP },
             holders: vec![NodeId(1), NodeId(2)],

@@ -99,7 +99,7 @@ impl Node {
                 let flight = partition.flights.remove(receipt.stamp).expect("it was looked at");
                 partition.lease_ended(&flight);
                 self.count_delivery(id, &flight.head, effects);
-                self.ready_again(now, id, flight.head);
+                self.ready_again(now, id, flight.head, effects);
                 Ok(0)
             }
             LeaseChange::Release(ms) => {
@@ -127,12 +127,18 @@ impl Node {
 
     /// Another custodian told of its leases, be the messages here yet or not. Of its own this node
     /// knows better.
-    pub(super) fn leases_told(&mut self, now: Now, id: PartitionId, leases: &[LeaseTold]) {
+    pub(super) fn leases_told(
+        &mut self,
+        now: Now,
+        id: PartitionId,
+        leases: &[LeaseTold],
+        effects: &mut Effects,
+    ) {
         let own = (self.config.node, self.run.boot);
         for lease in leases.iter().filter(|lease| (lease.custodian, lease.boot) != own) {
             let partition = self.partitions.entry(id).or_insert_with(|| Partition::new(id));
             if let Some(head) = partition.lease_told(lease, now.mono) {
-                self.ready_again(now, id, head);
+                self.ready_again(now, id, head, effects);
             }
         }
         self.arm(now, id);

@@ -62,7 +62,7 @@ impl Node {
         let leases: Vec<_> = items.iter().filter_map(|item| item.lease.clone()).collect();
         if let Some(item) = items.first() {
             self.intern(id, &item.holders);
-            self.leases_told(now, id, &leases);
+            self.leases_told(now, id, &leases, effects);
         }
         let mut rest = items.into_iter().enumerate().peekable();
         while let Some((first, item)) = rest.next() {
@@ -139,7 +139,7 @@ impl Node {
             let holders = partition.holders(list).to_vec();
             let record = MessageRecord { label, accepted, holders };
             effects.write(Write::PutMessage { key, header: record.encode(&key), label });
-            partition.hold(list, id, came);
+            partition.hold(list, &label, came);
             partition.oldest.came(First { stamp: label.stamp, number: label.number, accepted });
             settled.insert(id.number);
             process = Some(id.process);
@@ -163,7 +163,7 @@ impl Node {
             } else if partition.may_hand_out(&head, rule) {
                 partition.window.arrive(head, self.config.window_max);
             } else {
-                partition.passed_over |= partition.serves(list);
+                partition.passed_over |= partition.hands_out_of(list);
             }
         }
         if let (true, Some(process)) = (alone, process) {

@@ -339,6 +339,10 @@ impl Node {
                 old.push((*process, gone));
             }
         }
+        if partition.is_strict() {
+            // What was behind them may be next.
+            self.reception.touch(id.0);
+        }
         let mut older = Vec::new();
         for (at, stamp) in stamps.iter().enumerate() {
             if let (Some(flight), Some(of)) = (partition.flights.with(*stamp), leases.get(at))
@@ -420,7 +424,13 @@ impl Node {
         let removed = self.removed();
         let is_removed = |node| removed.contains(&node);
         let window = self.config.resend_window;
-        for (number, block) in self.burials.collect((now.mono, now.wall), window, is_removed) {
+        let partitions = &self.partitions;
+        let is_needed = |block: &Block| {
+            let agreed = partitions.get(&block.partition).and_then(Partition::agreed);
+            agreed.is_some_and(|agreed| agreed.rounds.knows_any(&block.record.messages))
+        };
+        let now = (now.mono, now.wall);
+        for (number, block) in self.burials.collect(now, window, is_removed, is_needed) {
             let Block { partition: id, record, .. } = block;
             effects.write(Write::Delete { key: Key::Tombstones(id.0, id.1, number).encode() });
             if let Some(partition) = self.partitions.get_mut(&id) {

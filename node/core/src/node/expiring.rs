@@ -49,7 +49,7 @@ impl Node {
         let busy = self.desk.looks >= LOOKS_MAX;
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let due = partition.look_at <= now.mono && !partition.looking;
-        if known && due && !busy && partition.serves_any() {
+        if known && due && !busy && partition.serves_any() && !partition.is_strict() {
             let look = Look { id, next: None, left: false };
             self.read_expired(look, None, effects);
         }

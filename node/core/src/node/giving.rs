@@ -1,8 +1,9 @@
 //! Handing out: to waiters here, to nodes that took, and by taking from nodes that offer.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gaggle_wire::{DeliveryLabel, NodeId, QueueId, Receipt, Response};
+use gaggle_wire::{DeliveryLabel, NodeId, Position, QueueId, Receipt, Response};
 
 use super::sending::visibility;
 use super::{Drain, Node};
@@ -113,10 +114,12 @@ impl Node {
     }
 
     /// The time of the oldest stamp that is ready here.
-    pub(super) fn oldest_ready(&self, queue: QueueId) -> Option<u64> {
-        let partitions = self.partitions.range((queue, 0)..=(queue, u16::MAX));
-        let firsts = partitions.filter_map(|(_, partition)| partition.window.first());
-        firsts.map(|head| head.label.stamp.time).min()
+    pub(super) fn oldest_ready(&mut self, queue: QueueId) -> Option<u64> {
+        let partitions = self.partitions.range_mut((queue, 0)..=(queue, u16::MAX));
+        let firsts = partitions.filter_map(|(_, partition)| {
+            Some(partition.first_ready(&BTreeMap::new())?.label.stamp.time)
+        });
+        firsts.min()
     }
 
     /// Hands out up to `max` messages, oldest first, partition by partition in runs.
@@ -141,20 +144,26 @@ impl Node {
         let in_flight = partitions().map(|(_, partition)| partition.flights.len()).sum();
         let room = self.config.in_flight_max.saturating_sub(in_flight);
         let max = max.min(u32::try_from(room).unwrap_or(u32::MAX));
-        let mut firsts: Vec<(gaggle_wire::Stamp, PartitionId)> = partitions()
-            .filter_map(|(id, partition)| Some((partition.window.first()?.label.stamp, *id)))
+        self.end_turns(now, queue);
+        let partitions = self.partitions.range_mut((queue, 0)..=(queue, u16::MAX));
+        let mut firsts: Vec<(gaggle_wire::Stamp, PartitionId)> = partitions
+            .filter_map(|(id, partition)| {
+                Some((partition.first_ready(&BTreeMap::new())?.label.stamp, *id))
+            })
             .collect();
         firsts.sort_unstable();
         let (mut deliveries, mut bytes) = (Vec::new(), 0);
         for (_, id) in firsts {
+            // How many of each key go out together.
+            let mut group = BTreeMap::new();
             while (deliveries.len() as u32) < max {
                 let partition = self.partitions.get_mut(&id).expect("it was listed");
-                let Some(next) = partition.window.first() else { break };
-                let length = next.label.content_length();
+                let Some(next) = partition.first_ready(&group) else { break };
+                let (length, stamp) = (next.label.content_length(), next.label.stamp);
                 if bytes > 0 && bytes + length > gaggle_wire::frame::BATCH_BYTES {
                     return deliveries;
                 }
-                let head = partition.window.pop().expect("it was looked at");
+                let head = partition.window.remove(stamp).expect("it was looked at");
                 let seen = partition.known.seen(head.label.stamp.process, head.label.number);
                 if seen != Seen::Held {
                     continue;
@@ -164,7 +173,7 @@ impl Node {
                     partition.passed_over = true;
                     continue;
                 }
-                if head.accepted.time < oldest_allowed {
+                if head.accepted.time < oldest_allowed && !partition.is_strict() {
                     // It is expired; the next look at the partition buries it.
                     partition.window.arrive(head, usize::MAX);
                     partition.look_at = Mono(0);
@@ -172,7 +181,12 @@ impl Node {
                     break;
                 }
                 bytes += length;
-                deliveries.push(self.give(now, id, (head, lease), effects));
+                let key = head.label.key;
+                let given = self.give(now, id, (head, lease), effects);
+                if matches!(given.position, Some(Position::InOrder { .. })) {
+                    *group.entry(key).or_default() += 1;
+                }
+                deliveries.push(given);
             }
         }
         deliveries
@@ -211,6 +225,7 @@ impl Node {
             label: head.label,
             accepted: head.accepted,
             lease_ms: millis(lease_for),
+            position: partition.agreed().and_then(|agreed| agreed.position(&head.label)),
         };
         let lease = Lease { custodian: me, boot, delivery };
         let (since, given) = (now.mono, Given::Delivered);
@@ -242,7 +257,7 @@ impl Node {
             .range((queue, 0)..=(queue, u16::MAX))
             .filter(|(_, partition)| {
                 let window = &partition.window;
-                partition.serves_any()
+                partition.hands_out()
                     && !window.is_reading()
                     && window.reach() != Reach::End
                     && window.len() < low.max(1)
@@ -328,21 +343,35 @@ impl Node {
             let mut flight = partition.flights.remove(receipt.stamp).expect("it was looked at");
             partition.lease_ended(&flight);
             flight.head.deliveries = flight.head.deliveries.saturating_sub(1);
-            self.ready_again(now, id, flight.head);
+            self.ready_again(now, id, flight.head, effects);
         }
     }
 
     /// A message is not in flight any more and not deleted.
-    pub(super) fn ready_again(&mut self, now: Now, id: PartitionId, head: Head) {
+    pub(super) fn ready_again(
+        &mut self,
+        now: Now,
+        id: PartitionId,
+        head: Head,
+        effects: &mut Effects,
+    ) {
         let rule = self.rule(now, id.0);
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let (stamp, number) = (head.label.stamp, head.label.number);
+        let behind = partition.end_group(&head);
         if partition.known.seen(stamp.process, number) == Seen::Held {
             if partition.may_hand_out(&head, rule) {
                 partition.window.arrive(head, self.config.window_max);
             } else {
-                partition.passed_over |= partition.serves(head.list);
+                partition.passed_over |= partition.hands_out_of(head.list);
             }
+        }
+        for flight in behind {
+            if let Some(partition) = self.partitions.get_mut(&id) {
+                partition.lease_ended(&flight);
+            }
+            self.count_delivery(id, &flight.head, effects);
+            self.ready_again(now, id, flight.head, effects);
         }
         self.timers.at_latest(Timer::Bulk, now.mono.plus(self.config.tell_leases_after));
         self.reception.touch(id.0);

@@ -157,6 +157,14 @@ impl Node {
         self.view_changed(now, effects);
     }
 
+    /// The other leaves as soon as it is let go.
+    pub(super) fn leaves_soon(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
+        if let Some(session) = self.sessions.with_mut(peer) {
+            session.leaving = true;
+        }
+        self.let_go(now, peer, effects);
+    }
+
     /// Ends the session with a node that leaves, once it has granted what was taken from it: a
     /// grant that is lost keeps its messages hidden until their leases end (P10).
     pub(super) fn let_go(&mut self, now: Now, peer: NodeId, effects: &mut Effects) {
@@ -181,6 +189,7 @@ impl Node {
         self.count("sessions_ended");
         self.say_all(&Envelope::AskMark, effects);
         self.reception.lost(peer);
+        self.rounds_lost(peer);
         self.sends.settled.remove(&peer);
         self.sends.lacking.remove(&peer);
         self.sends_lost(now, peer, effects);
@@ -199,6 +208,7 @@ impl Node {
     /// handed out meanwhile, and deleted, so it waits for them as when it has just started.
     pub(super) fn end_all_sessions(&mut self, now: Now, effects: &mut Effects) {
         self.count("sessions_all_ended");
+        self.stop_rounds(now, effects);
         self.give_up_sends(effects);
         self.sessions.was_away(now.mono);
         if let Some(since) = self.sessions.first_unmet() {
@@ -339,6 +349,7 @@ impl Node {
         }
         let until = now.mono.plus(HEARD_WITHIN);
         self.run.drain = Drain::Told(until);
+        self.stop_rounds(now, effects);
         self.timers.at_latest(Timer::Deadlines, until);
         self.tell_in_bulk(now, effects);
         self.tell_leases(now, None, Duration::ZERO, effects);

@@ -275,7 +275,7 @@ impl Node {
         self.count_more("leases_expired", expired as u64);
         for flight in ended {
             self.count_delivery(id, &flight.head, effects);
-            self.ready_again(now, id, flight.head);
+            self.ready_again(now, id, flight.head, effects);
         }
         self.look_for_expired(now, id, effects);
         self.read_due(now, id, effects);

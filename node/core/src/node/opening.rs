@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use gaggle_wire::{NodeId, ProcessId};
+use gaggle_wire::{Label, NodeId, ProcessId};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thiserror::Error;
@@ -32,6 +32,7 @@ use crate::membership::{Contacts, Me, Membership, MembershipConfig, Profile, Rea
 use crate::now::Now;
 use crate::queue::Partition;
 use crate::reception::Reception;
+use crate::rounds::Rows;
 use crate::session::{DiskRecord, Disks, PartitionId, Sessions};
 use crate::table::{Entry, Removal, Stage, Table};
 use crate::timer::{Timer, Timers};
@@ -78,6 +79,9 @@ struct Opened {
     /// Messages without a row that can be read, and with one that counts their deliveries.
     uncounted: Vec<MessageKey>,
     written: BTreeMap<NodeId, Vec<u8>>,
+    /// What was agreed on of strict partitions, and what lies there.
+    rounds: BTreeMap<PartitionId, Rows>,
+    strict: BTreeMap<PartitionId, Vec<Label>>,
 }
 
 impl Opened {
@@ -132,6 +136,10 @@ impl Opened {
             }
             Key::Message(key) => self.read_message(key, value),
             Key::Deliveries(key) => self.read_count(key),
+            Key::Agreed(queue, partition, what) => {
+                let rows = self.rounds.entry((queue, partition)).or_default();
+                rows.read(what, value).map_err(unread)?;
+            }
         }
         Ok(())
     }
@@ -145,6 +153,11 @@ impl Opened {
                     let list = partition.list(&message.holders);
                     partition.lists.hold(list, key.stamp.process, number);
                 }
+                if self.table.live(key.queue).is_some_and(Entry::is_strict) {
+                    let held = self.strict.entry((key.queue, key.partition)).or_default();
+                    held.push(message.label);
+                }
+                let partition = self.partition((key.queue, key.partition));
                 if message.label.delay_ms > 0 {
                     partition.next_due = Some(0);
                 }
@@ -214,7 +227,8 @@ impl Node {
         let contacts = Contacts { seeds: config.seeds.clone(), remembered };
         let swim = MembershipConfig { suspicion: config.suspicion, ..Default::default() };
         let (drift, step) = (config.drift_max, config.ceiling_step);
-        Ok(Self {
+        let agreed = (opened.rounds, opened.strict);
+        let mut node = Self {
             run: Run {
                 window_began: now.mono,
                 boot,
@@ -250,7 +264,9 @@ impl Node {
             reception: Reception::default(),
             desk: Desk::default(),
             config,
-        })
+        };
+        node.open_rounds(now, agreed);
+        Ok(node)
     }
 
     /// The first event of a run.
@@ -267,6 +283,7 @@ impl Node {
         self.membership_said(now, out, effects);
         self.view_changed(now, effects);
         self.timers.at_latest(Timer::Second, now.mono);
+        self.timers.at_latest(Timer::Rounds, now.mono);
         self.timers.at_latest(Timer::Scrub, now.mono);
         self.timers.at_latest(Timer::ServeAlone, now.mono.plus(self.config.serve_alone_after));
         for message in std::mem::take(&mut self.run.uncounted) {

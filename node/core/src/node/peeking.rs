@@ -118,6 +118,7 @@ impl Node {
                     label: head.label,
                     accepted: head.accepted,
                     lease_ms: 0,
+                    position: partition.agreed().and_then(|a| a.position(&head.label)),
                 })
             })
             .collect();

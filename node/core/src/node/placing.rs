@@ -29,10 +29,16 @@ impl Node {
     }
 
     /// All members but those that are to leave, in the order of the partition's slot.
+    ///
+    /// The pinned hosts of a strict partition come first.
     pub(super) fn ranking(&self, id: PartitionId) -> Vec<NodeId> {
         let nodes = self.members().filter(|node| self.stage(*node) == Stage::Stays);
         let nodes = nodes.map(|node| (node, self.membership.zone(node)));
-        rendezvous::homes(Slot::of(id.0, id.1), nodes)
+        let mut ranking = rendezvous::homes(Slot::of(id.0, id.1), nodes);
+        if let Some(pinned) = self.table.live(id.0).and_then(|entry| entry.pinned(id.1)) {
+            ranking.sort_by_key(|node| !pinned.has_node(*node));
+        }
+        ranking
     }
 
     /// The ranking, as far as new copies can be taken.

@@ -127,6 +127,12 @@ impl Node {
             Request::DeleteQueue { name } => {
                 self.change_named(now, reply, (&name, Entry::delete), effects);
             }
+            Request::PurgeQueue { name }
+                if self.table.named(&name).into_iter().any(Entry::is_strict) =>
+            {
+                let why = "a strict queue cannot be purged".to_owned();
+                effects.answer(reply, Response::Refused(Refusal::BadRequest { why }));
+            }
             Request::PurgeQueue { name } => {
                 self.change_named(now, reply, (&name, Entry::purge), effects);
             }
@@ -196,17 +202,15 @@ impl Node {
             | Envelope::AskQueue { .. }
             | Envelope::KnownQueue { .. } => self.table_envelope(now, peer, envelope, effects),
             Envelope::Away { members } => self.hear_of_members(now, members, effects),
+            Envelope::Rounds { .. } | Envelope::Lacks { .. } => {
+                self.word_came(now, peer, envelope, effects);
+            }
             Envelope::Mark => self.marked(now, peer, effects),
             Envelope::AskMark => self.mark_asked(now, peer, effects),
             Envelope::Yield => self.yielded_by(now, peer, effects),
             Envelope::HandOver => self.handed_over(now, peer, effects),
             Envelope::Fit { fit } => self.fit_told(now, peer, fit, effects),
-            Envelope::Leaving => {
-                if let Some(session) = self.sessions.with_mut(peer) {
-                    session.leaving = true;
-                }
-                self.let_go(now, peer, effects);
-            }
+            Envelope::Leaving => self.leaves_soon(now, peer, effects),
             Envelope::Copy { .. }
             | Envelope::Declined { .. }
             | Envelope::MakeUp { .. }
@@ -316,7 +320,7 @@ impl Node {
     ) {
         match envelope {
             Envelope::Leases { queue, partition, leases } => {
-                self.leases_told(now, (queue, partition), &leases);
+                self.leases_told(now, (queue, partition), &leases, effects);
             }
             Envelope::Want { queue, wanted: Wanted::Yes } => {
                 self.reception.wanted_by(queue, peer);

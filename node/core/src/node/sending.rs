@@ -105,8 +105,8 @@ impl Node {
             }
             if label.delay_ms == 0 {
                 label.delay_ms = settings.delay_ms;
-            } else if label.delay_ms > gaggle_wire::DELAY_MAX_MS {
-                return bad("a delay is at most 14 days");
+            } else if entry.is_strict() || label.delay_ms > gaggle_wire::DELAY_MAX_MS {
+                return bad("a delay is at most 14 days, and there is none in a strict queue");
             }
             if let Err(refusal) = self.clock.gate(label.stamp, now.wall) {
                 self.count("stamps_refused");

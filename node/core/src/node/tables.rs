@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use gaggle_wire::{
-    ChangeMode, LIST_MAX, NodeId, QueueId, QueueName, Refusal, Response, SettingsChange, Stamp,
+    ChangeMode, LIST_MAX, NodeId, Order, QueueId, QueueName, Refusal, Response, SettingsChange,
+    Stamp,
 };
 
 use super::asking::Question;
@@ -49,7 +50,13 @@ impl Node {
         if let Some(refusal) = self.table_is_full() {
             return effects.answer(reply, refuse(refusal));
         }
-        let entry = Entry::new(QueueId(self.stamp(now, effects)), name, settings);
+        let mut entry = Entry::new(QueueId(self.stamp(now, effects)), name, settings);
+        if settings.order == Order::Strict {
+            entry = match self.pin(entry) {
+                Ok(entry) => entry,
+                Err(refusal) => return effects.answer(reply, refuse(refusal)),
+            };
+        }
         let response = Response::Queue(Box::new(entry.describe()));
         self.change_table(now, (reply, response), vec![entry], effects);
     }
@@ -85,8 +92,8 @@ impl Node {
         }
         let stamp = self.stamp(now, effects);
         for entry in &mut entries {
-            let partitions = entry.settings().partitions;
-            entry.set(gaggle_wire::Settings { partitions, ..after }, stamp);
+            let gaggle_wire::Settings { partitions, order, .. } = entry.settings();
+            entry.set(gaggle_wire::Settings { partitions, order, ..after }, stamp);
         }
         self.change_table(now, (reply, response), entries, effects);
     }
@@ -229,7 +236,7 @@ impl Node {
     /// Merges entries, writes down what changed, passes it on, and does what follows from it.
     fn take_in(&mut self, now: Now, from: Option<NodeId>, news: &TableNews, effects: &mut Effects) {
         let removals = self.take_in_removals(&news.removals, effects);
-        let entries = self.take_in_entries(&news.entries, effects);
+        let entries = self.take_in_entries(now, &news.entries, effects);
         if from.is_some() && !(entries.is_empty() && removals.is_empty()) {
             // Whoever has no session with its origin learns of it from here.
             for (node, session) in self.sessions.iter() {
@@ -242,7 +249,12 @@ impl Node {
         self.removals_changed(now, &removals, effects);
     }
 
-    fn take_in_entries(&mut self, entries: &[Entry], effects: &mut Effects) -> Vec<Entry> {
+    fn take_in_entries(
+        &mut self,
+        now: Now,
+        entries: &[Entry],
+        effects: &mut Effects,
+    ) -> Vec<Entry> {
         let mut changed = Vec::new();
         for entry in entries {
             let purged = self.table.entry(entry.id).map(|entry| entry.purged);
@@ -260,6 +272,7 @@ impl Node {
                     self.reception.join(twin.id, merged.id);
                 }
             }
+            self.begin_rounds(now, merged.id);
             self.reception.touch(merged.id);
             self.look_soon(merged.id);
             changed.push(merged);

@@ -21,6 +21,7 @@ mod resending;
 mod rows;
 mod sessions;
 mod space;
+mod strict;
 mod tables;
 mod unseen;
 
@@ -61,8 +62,11 @@ impl Bench {
 
     fn open(rows: BTreeMap<Vec<u8>, Vec<u8>>, at_ms: u64) -> Self {
         let address = "127.0.0.1:7400".parse().unwrap();
-        let config =
-            Config { queue_defaults: Settings::standalone(), ..Config::new(ME, address, address) };
+        let config = Config {
+            queue_defaults: Settings::standalone(),
+            strict_queues: true,
+            ..Config::new(ME, address, address)
+        };
         let mut read =
             rows.iter().map(|(key, value)| Row { key: key.clone(), value: value.clone() });
         let node = Node::open(config, at(at_ms), &mut read).unwrap();

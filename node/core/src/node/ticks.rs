@@ -51,6 +51,7 @@ impl Node {
                 }
             }
             self.write_settled(id, effects);
+            self.trim_rounds(id, effects);
             self.look_for_expired(now, id, effects);
             self.arm(now, id);
         }

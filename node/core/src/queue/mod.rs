@@ -9,6 +9,7 @@
 //! neither. What this room does not do: it does not decide who may hand out (sessions do) nor
 //! who gets a message (that is the reception's).
 
+mod agreed;
 mod flight;
 mod lists;
 mod oldest;
@@ -16,8 +17,9 @@ mod window;
 
 use std::collections::BTreeMap;
 
-use gaggle_wire::{Attempt, Label, MessageId, NodeId, ProcessId, Receipt, Stamp};
+use gaggle_wire::{Attempt, Label, MessageId, NodeId, Position, ProcessId, Receipt, Stamp};
 
+pub(crate) use agreed::{Agreed, here};
 pub(crate) use flight::{Flight, Flights, Given, Lease};
 pub(crate) use lists::{ListId, Lists, Told};
 pub(crate) use oldest::{First, Oldest};
@@ -43,6 +45,7 @@ pub(crate) struct Partition {
     /// Leases of other custodians, as they told them.
     told: BTreeMap<Stamp, Heard>,
     pub(crate) lists: Lists,
+    pub(crate) release: Release,
     pub(crate) oldest: Oldest,
     /// When the next delayed message may be due, in wall milliseconds.
     pub(crate) next_due: Option<u64>,
@@ -79,6 +82,17 @@ pub(crate) struct Rule {
     pub(crate) instead: bool,
 }
 
+/// By what a message becomes one that may be handed out.
+#[derive(Debug)]
+pub(crate) enum Release {
+    /// It is here, and in this node's custody.
+    Free,
+    /// A round has released it, and this pinned host has the turn.
+    Agreed(Box<Agreed>),
+    /// A round releases it at another host: this one has no seat.
+    Elsewhere,
+}
+
 /// Whether rows are to be removed that a scan has to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sweep {
@@ -100,6 +114,7 @@ impl Partition {
             ended: BTreeMap::new(),
             told: BTreeMap::new(),
             lists: Lists::new(Slot::of(id.0, id.1)),
+            release: Release::Free,
             oldest: Oldest::default(),
             next_due: None,
             sweep: Sweep::Clean,
@@ -133,7 +148,8 @@ impl Partition {
     }
 
     /// Takes a new message in, under this list.
-    pub(crate) fn hold(&mut self, list: ListId, id: MessageId, came: Came) {
+    pub(crate) fn hold(&mut self, list: ListId, label: &Label, came: Came) {
+        let id = label.id();
         let was_here = self.known.seen(id.process, id.number) == Seen::Lost;
         self.known.hold(id.process, id.number);
         match came {
@@ -147,6 +163,9 @@ impl Partition {
             self.known.accept(id.process, id.number);
         }
         self.lists.hold(list, id.process, id.number);
+        if let Release::Agreed(agreed) = &mut self.release {
+            agreed.came(label, &mut self.known);
+        }
     }
 
     /// These messages are gone; how many of them have rows here.
@@ -177,6 +196,68 @@ impl Partition {
     /// Whether this node hands out what is held by this list, as of the last refresh.
     pub(crate) fn serves(&self, list: ListId) -> bool {
         self.lists.serves(list)
+    }
+
+    /// Whether this node hands out what is held by this list.
+    pub(crate) fn hands_out_of(&self, list: ListId) -> bool {
+        match &self.release {
+            Release::Free => self.serves(list),
+            Release::Agreed(agreed) => agreed.serving,
+            Release::Elsewhere => false,
+        }
+    }
+
+    /// Whether this node hands out anything here, be it released or not.
+    pub(crate) fn hands_out(&self) -> bool {
+        match &self.release {
+            Release::Free => self.serves_any(),
+            Release::Agreed(agreed) => agreed.serving,
+            Release::Elsewhere => false,
+        }
+    }
+
+    /// What was agreed on, at a pinned host of a strict queue.
+    pub(crate) fn agreed(&self) -> Option<&Agreed> {
+        match &self.release {
+            Release::Agreed(agreed) => Some(agreed),
+            Release::Free | Release::Elsewhere => None,
+        }
+    }
+
+    /// Whether it is one of a strict queue.
+    pub(crate) fn is_strict(&self) -> bool {
+        !matches!(self.release, Release::Free)
+    }
+
+    /// The first message that may be handed out, when so many of each key are handed out with it.
+    pub(crate) fn first_ready(&mut self, with: &BTreeMap<u64, usize>) -> Option<&Head> {
+        let Release::Agreed(agreed) = &mut self.release else { return self.window.first() };
+        let known = &self.known;
+        self.window.iter().find(|head| {
+            let before = with.get(&head.label.key).copied().unwrap_or(0);
+            agreed.is_next(&head.label, before, known)
+        })
+    }
+
+    /// Takes out the flights that are given back with one that ended: those behind it in its
+    /// delivery group.
+    pub(crate) fn end_group(&mut self, head: &Head) -> Vec<Flight> {
+        let in_order = |head: &Head| {
+            let position = self.agreed().and_then(|agreed| agreed.position(&head.label));
+            matches!(position, Some(Position::InOrder { .. }))
+        };
+        if !in_order(head) {
+            return Vec::new();
+        }
+        let is_behind = |stamp: &Stamp| {
+            let flight = self.flights.with(*stamp);
+            let of_key = |flight: &&Flight| flight.head.label.key == head.label.key;
+            let behind = flight.filter(of_key).filter(|_| *stamp > head.label.stamp);
+            behind.is_some_and(|flight| in_order(&flight.head))
+        };
+        let behind: Vec<Stamp> = self.flights.stamps().filter(is_behind).collect();
+        let ended = behind.into_iter().filter_map(|stamp| self.flights.remove(stamp));
+        ended.collect()
     }
 
     /// Whether this node hands out anything here.
@@ -222,7 +303,7 @@ impl Partition {
         let in_doubt = self.known.is_unsettled(process, number) || (rule.instead && unasked);
         let believed = !doubtful || rule.lone || !in_doubt;
         let given = self.known.is_given(process, number);
-        self.serves(head.list) && believed && !(repeated && unasked) && !given
+        self.hands_out_of(head.list) && believed && !(repeated && unasked) && !given
     }
 
     /// A delivery came back before its lease was over.

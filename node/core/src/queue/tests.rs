@@ -20,6 +20,7 @@ fn head(partition: &mut Partition, time: u64) -> Head {
         body_length: 0,
         crc: 0,
         delay_ms: 0,
+        key: 0,
     };
     let list = partition.list(&[NodeId(1), NodeId(2)]);
     Head { label, accepted: stamp(time), list, deliveries: 0 }
@@ -223,12 +224,13 @@ fn a_copy_that_is_accepted_again_after_it_was_lost_may_have_been_counted_on() {
     for was_lost in [false, true] {
         let mut p = partition();
         let (list, one) = (p.list(&[NodeId(1), NodeId(2)]), Ranges::of(1, 1));
-        let id = MessageId { process: ProcessId(1), number: 1 };
+        let label = head(&mut p, 1).label;
+        let id = label.id();
         if was_lost {
-            p.hold(list, id, Came::Sent(Attempt::First));
+            p.hold(list, &label, Came::Sent(Attempt::First));
             p.known.lose(id.process, &one);
         }
-        p.hold(list, id, Came::Accepted(Attempt::Again));
+        p.hold(list, &label, Came::Accepted(Attempt::Again));
         p.known.trust(id.process, &one);
         assert_eq!(p.known.is_unsettled(id.process, id.number), !was_lost, "P1, P4");
     }

@@ -79,11 +79,6 @@ impl Window {
         self.ready.values()
     }
 
-    /// Takes the first one out.
-    pub(crate) fn pop(&mut self) -> Option<Head> {
-        self.ready.pop_first().map(|(_, head)| head)
-    }
-
     /// This one, if it is ready, or will be once the page is here.
     pub(crate) fn head(&self, stamp: Stamp) -> Option<&Head> {
         let beside = || self.beside.as_ref().and_then(|beside| beside.get(&stamp));

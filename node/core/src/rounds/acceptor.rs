@@ -9,7 +9,7 @@
 //! that it stopped under this very ballot. A yield alone does not say that: it is about a session,
 //! and who has yielded may have begun anew since.
 //! What was answered in an earlier run is not known any more: a host that has opened its store
-//! grants nothing for that long, too.
+//! grants nothing for that long, too, unless it has never promised anything.
 //!
 //! Invariants: the promised ballot never goes down, and is never below the accepted one (P6); no
 //! other ballot is granted while a turn may last (P9). What this file does not do: it does not
@@ -61,8 +61,10 @@ impl Acceptor {
         turn: Duration,
     ) -> Self {
         let fresh = || AcceptorRecord { seat: me, promised: Ballot::NONE, accepted: None };
-        let record = record.filter(|record| record.seat == me).unwrap_or_else(fresh);
-        Self { record, granted: None, granted_until: now.plus(turn), turn }
+        // Who has never promised anything to anybody has granted no turn.
+        let record = record.filter(|record| record.seat == me);
+        let granted_until = if record.is_some() { now.plus(turn) } else { now };
+        Self { record: record.unwrap_or_else(fresh), granted: None, granted_until, turn }
     }
 
     /// What has to be on disk before its last answer leaves.
@@ -168,8 +170,10 @@ mod tests {
         Round { n, up_to, released: vec![], late: vec![], out: vec![], change: None }
     }
 
+    /// One that has promised something in an earlier run.
     fn opened() -> Acceptor {
-        Acceptor::open(ME, None, Mono(0), TURN)
+        let record = AcceptorRecord { seat: ME, promised: Ballot::NONE, accepted: None };
+        Acceptor::open(ME, Some(record), Mono(0), TURN)
     }
 
     #[test]
@@ -206,6 +210,12 @@ mod tests {
         );
         assert_eq!(acceptor.prepare(Mono(250), ballot(3, 3), None), Ok(()), "its own next one");
         assert_eq!(acceptor.prepare(Mono(350), ballot(4, 2), None), Ok(()), "it is over");
+    }
+
+    #[test]
+    fn who_has_never_promised_anything_promises_at_once() {
+        let mut acceptor = Acceptor::open(ME, None, Mono(0), TURN);
+        assert_eq!(acceptor.prepare(Mono(0), ballot(1, 2), None), Ok(()));
     }
 
     #[test]

@@ -13,9 +13,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gaggle_wire::Stamp;
+use gaggle_wire::{LateBy, Stamp};
 
-use super::log::{Judgement, LateBy, Log, Verdict};
+use super::log::{Judgement, Log, Verdict};
 use super::{Entry, Pinned, Round, Seat, Why};
 
 /// Whether a message is on this host.

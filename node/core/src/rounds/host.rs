@@ -13,16 +13,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use gaggle_wire::{NodeId, Stamp};
+use gaggle_wire::{LateBy, NodeId, Position, ProcessId, Stamp};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::acceptor::Acceptor;
-use super::log::{LateBy, Log, Verdict};
+use super::log::{Log, Verdict};
 use super::sequencer::{Phase, Sequencer, Work};
 use super::word::{Act, Asked, Origin, Row, Word};
-use super::{AcceptorRecord, Ballot, Entry, Here, Hosts, Name, Pinned, Round, Seat, Sum, Told};
+use super::{Ballot, Entry, Here, Hosts, Name, Pinned, Round, Rows, Seat, Sum, Told};
 use crate::now::{Mono, Now};
+use crate::ranges::Ranges;
 
 /// Times and rules of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,19 +86,6 @@ pub struct Around<'a> {
     pub here: &'a dyn Fn(&Entry) -> Here,
 }
 
-/// What a host has written down of a partition.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rows {
-    /// Of its acceptor.
-    pub acceptor: Option<AcceptorRecord>,
-    /// Of the rounds that were trimmed.
-    pub sum: Option<Sum>,
-    /// In order.
-    pub rounds: Vec<Round>,
-    /// Since the last change of hosts.
-    pub told: Option<Told>,
-}
-
 /// One host of one strict partition.
 #[derive(Debug)]
 pub struct Rounds {
@@ -109,7 +97,7 @@ pub struct Rounds {
     pub(super) sequencer: Sequencer,
     /// The last round that each host is known to know.
     pub(super) reached: BTreeMap<Seat, u64>,
-    /// Under which ballot each node in session has said last that it stopped.
+    /// Under which ballot each node has said last that it stopped: that stays true.
     pub(super) stopped: BTreeMap<NodeId, Ballot>,
     /// When the others are told next how far this host is.
     pub(super) tell_at: Mono,
@@ -142,6 +130,14 @@ impl Rounds {
     #[must_use]
     pub fn handle(&mut self, around: &Around<'_>, from: Seat, word: Word) -> Vec<Act> {
         let node = from.node;
+        if let Word::Prepare { ballot, .. }
+        | Word::Ask { ballot, .. }
+        | Word::Propose { ballot, .. } = &word
+            && self.stopped.get(&node).is_some_and(|stopped| stopped >= ballot)
+        {
+            // It has lost its store since, and with it what it had said.
+            self.stopped.remove(&node);
+        }
         match word {
             Word::Prepare { ballot, known, stopped, sent } => {
                 let mut acts = self.level(from, known);
@@ -182,7 +178,6 @@ impl Rounds {
     /// The session with a node has ended.
     pub fn ended(&mut self, node: NodeId) {
         self.sequencer.ended(node);
-        self.stopped.remove(&node);
     }
 
     /// Custody goes away, or this host was paused and does not know for how long: it has no turn
@@ -221,10 +216,32 @@ impl Rounds {
         self.log.released()
     }
 
+    /// What is to be handed out, in order or as late, and was not trimmed.
+    pub fn given(&self) -> impl Iterator<Item = &Entry> {
+        self.log.given()
+    }
+
     /// What was agreed on about an entry, unless it was trimmed.
     #[must_use]
     pub fn verdict(&self, name: Name) -> Option<Verdict> {
         self.log.verdict(name)
+    }
+
+    /// Where an entry stands that may be handed out.
+    #[must_use]
+    pub fn position(&self, name: Name) -> Option<Position> {
+        self.log.position(name)
+    }
+
+    /// Whether a verdict on any of these messages is kept.
+    #[must_use]
+    pub fn knows_any(&self, messages: &[(ProcessId, Ranges)]) -> bool {
+        self.log.knows_any(messages)
+    }
+
+    /// Changes the times and rules.
+    pub fn set(&mut self, settings: Settings) {
+        self.settings = settings;
     }
 
     /// The last chosen round that is known.

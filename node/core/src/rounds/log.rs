@@ -16,10 +16,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gaggle_wire::Stamp;
+use gaggle_wire::{LateBy, MessageId, Position, ProcessId, Stamp};
 use serde::{Deserialize, Serialize};
 
 use super::{Entry, Hosts, Name, Round, Why};
+use crate::ranges::Ranges;
 
 /// What trimmed rounds leave behind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,15 +78,6 @@ pub enum Verdict {
     Out(Why),
 }
 
-/// When what lies at or below the watermark is late.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LateBy {
-    /// Always.
-    Watermark,
-    /// When something newer of its key was released.
-    Key,
-}
-
 /// What should become of an entry that was reported and is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judgement {
@@ -105,7 +97,7 @@ pub(crate) struct Log {
     rounds: BTreeMap<u64, Round>,
     /// Of all rounds.
     sum: Sum,
-    verdicts: BTreeMap<Name, Verdict>,
+    verdicts: BTreeMap<Name, (Verdict, Option<Position>)>,
 }
 
 impl Log {
@@ -137,7 +129,23 @@ impl Log {
     }
 
     pub(crate) fn verdict(&self, name: Name) -> Option<Verdict> {
-        self.verdicts.get(&name).copied()
+        self.verdicts.get(&name).map(|(verdict, _)| *verdict)
+    }
+
+    /// Where an entry stands that may be handed out.
+    pub(crate) fn position(&self, name: Name) -> Option<Position> {
+        self.verdicts.get(&name)?.1
+    }
+
+    /// Whether there is a verdict on any of these messages.
+    pub(crate) fn knows_any(&self, messages: &[(ProcessId, Ranges)]) -> bool {
+        let name = |process, number, moves| Name { id: MessageId { process, number }, moves };
+        messages.iter().any(|(process, numbers)| {
+            numbers.iter().any(|(first, last)| {
+                let within = name(*process, first, 0)..=name(*process, last, u32::MAX);
+                self.verdicts.range(within).next().is_some()
+            })
+        })
     }
 
     /// Whether this round can be the next one.
@@ -166,15 +174,18 @@ impl Log {
     /// Adds a chosen round that is admitted.
     pub(crate) fn add(&mut self, round: Round) {
         assert!(self.admits(&round), "P6: each entry is settled once");
+        let (n, watermark) = (round.n, self.sum.up_to);
         self.sum.add(&round);
-        for entry in &round.released {
-            self.verdicts.insert(entry.name, Verdict::Released);
+        for (entry, index) in round.released.iter().zip(0..) {
+            let position = Position::InOrder { round: n, index };
+            self.verdicts.insert(entry.name, (Verdict::Released, Some(position)));
         }
         for entry in &round.late {
-            self.verdicts.insert(entry.name, Verdict::Late);
+            let position = Position::Late { round: n, watermark };
+            self.verdicts.insert(entry.name, (Verdict::Late, Some(position)));
         }
         for (entry, why) in &round.out {
-            self.verdicts.insert(entry.name, Verdict::Out(*why));
+            self.verdicts.insert(entry.name, (Verdict::Out(*why), None));
         }
         self.rounds.insert(round.n, round);
     }
@@ -198,6 +209,12 @@ impl Log {
     pub(crate) fn released(&self) -> impl Iterator<Item = &Entry> {
         let released = self.rounds.values().flat_map(|round| &round.released);
         released.filter(|entry| self.verdict(entry.name) == Some(Verdict::Released))
+    }
+
+    /// What is to be handed out, in order or as late.
+    pub(crate) fn given(&self) -> impl Iterator<Item = &Entry> {
+        let late = self.rounds.values().flat_map(|round| &round.late);
+        self.released().chain(late)
     }
 
     /// What should become of an entry that is there and has not gone.

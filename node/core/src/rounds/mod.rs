@@ -64,6 +64,7 @@ mod log;
 mod pinned;
 mod proposing;
 mod round;
+mod rows;
 mod sequencer;
 mod turn;
 mod word;
@@ -71,10 +72,11 @@ mod word;
 pub use acceptor::{Accepted, AcceptorRecord};
 pub use ballot::Ballot;
 pub use building::{Here, Swap, Wishes};
-pub use host::{Around, Opened, Peer, Rounds, Rows, Settings, Sight};
-pub use log::{LateBy, Sum, Verdict};
+pub use host::{Around, Opened, Peer, Rounds, Settings, Sight};
+pub use log::{Sum, Verdict};
 pub use pinned::{Hosts, Pinned, Seat, Told};
 pub use round::{Entry, Name, Round, Why};
+pub use rows::Rows;
 pub use word::{Act, Asked, Origin, Row, Sent, Word};
 
 #[cfg(test)]

@@ -42,6 +42,12 @@ impl Pinned {
         self.0.iter().map(|(node, store)| Seat { node: *node, store: *store })
     }
 
+    /// Whether a host on this node votes.
+    #[must_use]
+    pub fn has_node(&self, node: NodeId) -> bool {
+        self.0.contains_key(&node)
+    }
+
     /// Whether this host votes.
     #[must_use]
     pub fn has(&self, seat: Seat) -> bool {

@@ -16,9 +16,10 @@ pub mod rendezvous;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gaggle_wire::{QueueDescription, QueueId, QueueName, Settings, Stamp};
+use gaggle_wire::{Order, QueueDescription, QueueId, QueueName, Settings, Stamp};
 use serde::{Deserialize, Serialize};
 
+use crate::rounds::Pinned;
 use removals::Removals;
 pub use removals::{Removal, Stage};
 
@@ -30,8 +31,10 @@ pub struct Entry {
     /// Its name.
     pub name: QueueName,
     settings: Settings,
+    /// Of a strict queue: the hosts with which each partition began.
+    pinned: Vec<Pinned>,
     /// Of the settings, in the order of [`FIELDS`].
-    stamps: [Stamp; 7],
+    stamps: [Stamp; 9],
     /// Messages accepted before this were dropped.
     pub purged: Stamp,
     /// When it was deleted; [`Stamp::ZERO`] while it lives.
@@ -42,8 +45,26 @@ impl Entry {
     /// A new queue.
     #[must_use]
     pub fn new(id: QueueId, name: QueueName, settings: Settings) -> Self {
-        let stamps = [id.0; 7];
-        Self { id, name, settings, stamps, purged: Stamp::ZERO, deleted: Stamp::ZERO }
+        let (stamps, pinned) = ([id.0; 9], Vec::new());
+        Self { id, name, settings, pinned, stamps, purged: Stamp::ZERO, deleted: Stamp::ZERO }
+    }
+
+    /// A new strict queue, whose partitions begin with these hosts.
+    #[must_use]
+    pub fn strict(self, pinned: Vec<Pinned>) -> Self {
+        Self { pinned, ..self }
+    }
+
+    /// Whether it is a strict one.
+    #[must_use]
+    pub fn is_strict(&self) -> bool {
+        self.settings.order == Order::Strict
+    }
+
+    /// The hosts with which a partition of a strict queue began.
+    #[must_use]
+    pub fn pinned(&self, partition: u16) -> Option<&Pinned> {
+        self.pinned.get(usize::from(partition))
     }
 
     /// Its settings. Two changes of different fields may contradict each other after a merge; the
@@ -115,9 +136,11 @@ enum Field {
     MessageSize,
     Retention,
     Delay,
+    Window,
+    LateBy,
 }
 
-const FIELDS: [Field; 7] = [
+const FIELDS: [Field; 9] = [
     Field::Visibility,
     Field::Replicas,
     Field::Confirms,
@@ -125,6 +148,8 @@ const FIELDS: [Field; 7] = [
     Field::MessageSize,
     Field::Retention,
     Field::Delay,
+    Field::Window,
+    Field::LateBy,
 ];
 
 impl Field {
@@ -137,6 +162,8 @@ impl Field {
             Self::MessageSize => to.message_size_max = from.message_size_max,
             Self::Retention => to.retention_ms = from.retention_ms,
             Self::Delay => to.delay_ms = from.delay_ms,
+            Self::Window => to.window_ms = from.window_ms,
+            Self::LateBy => to.late_by = from.late_by,
         }
     }
 
@@ -277,6 +304,8 @@ pub(crate) fn differences(a: &Settings, b: &Settings) -> Vec<String> {
         ("message-size-max", Field::MessageSize),
         ("retention", Field::Retention),
         ("delay", Field::Delay),
+        ("window", Field::Window),
+        ("late-by", Field::LateBy),
     ];
     let mut differs: Vec<String> = named
         .iter()

@@ -133,15 +133,15 @@ async fn a_store_of_another_version_is_refused_and_no_row_of_it_is_changed() {
     client.close().await;
     server.stop().await.unwrap();
     let dir = house.path().join("data-1");
-    rewrite(&dir, 2);
+    rewrite(&dir, 3);
     let before = rows(&dir);
     let refused = Server::start(house.config(1, &[])).await.expect_err("it is refused");
-    let ServeError::Drive(DriveError::Rows(OpenError::OtherVersion(_, 2))) = refused else {
+    let ServeError::Drive(DriveError::Rows(OpenError::OtherVersion(_, 3))) = refused else {
         panic!("{refused}")
     };
     assert!(refused.to_string().contains("another version of Gaggle"), "{refused}");
     assert_eq!(rows(&dir), before, "no row is changed");
-    rewrite(&dir, 1);
+    rewrite(&dir, 2);
     let server = house.start(1, &[]).await;
     let client = Client::connect_with(house.options(&server, "b")).await.unwrap();
     let queue = client.queue("orders").unwrap();

@@ -263,5 +263,5 @@ fn kind(word: &Effect) -> String {
 
 fn label(number: u64, delay_ms: u64) -> Label {
     let stamp = Stamp { time: EPOCH + number, count: 0, process: ProcessId(70) };
-    Label { number, stamp, head_length: 0, body_length: 1, crc: 7, delay_ms }
+    Label { number, stamp, head_length: 0, body_length: 1, crc: 7, delay_ms, key: 0 }
 }

@@ -70,7 +70,7 @@ fn a_block_is_kept_until_all_have_it_and_nobody_resends() {
     burials.buried_by(C, batch);
     burials.finish(batch);
     let collect = |burials: &mut Burials, seconds| {
-        burials.collect((at(seconds), Wall(0)), WINDOW, |_| false).len()
+        burials.collect((at(seconds), Wall(0)), WINDOW, |_| false, |_| false).len()
     };
     assert_eq!(collect(&mut burials, 119), 0);
     assert_eq!(collect(&mut burials, 121), 1);
@@ -113,7 +113,7 @@ fn blocks_that_all_know_become_one_that_goes_when_the_last_of_them_may() {
     assert_eq!(said.messages, [(P, Ranges::of(1, 9))]);
     assert_eq!(burials.count(), 4);
     let collect = |burials: &mut Burials, seconds| {
-        let taken = burials.collect((at(seconds), Wall(0)), WINDOW, |_| false);
+        let taken = burials.collect((at(seconds), Wall(0)), WINDOW, |_| false, |_| false);
         taken.into_iter().map(|(number, _)| number).collect::<Vec<u64>>()
     };
     assert!(!collect(&mut burials, 126).contains(block), "its last part is not old enough");

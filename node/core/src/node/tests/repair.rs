@@ -168,7 +168,7 @@ fn a_copy_that_is_here_again_keeps_its_own_count_beside_the_lease_of_another_cus
     let (custodian, boot) = (NodeId(2), 7);
     let lease = LeaseTold { number: 1, stamp, remaining_ms: 5000, custodian, boot, delivery: 1 };
     let now = bench.now();
-    bench.node.leases_told(now, (queue, 0), &[lease]);
+    bench.node.leases_told(now, (queue, 0), &[lease], &mut Effects::new());
     bench.send(queue, 1..=1);
     assert_eq!(bench.receive(1, 0), None, "P3: the lease runs");
     bench.pass(6000);

@@ -1,5 +1,6 @@
 //! One host by itself, rule by rule: what it is called with, and all that it wants done.
 
+use gaggle_wire::LateBy;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -38,7 +39,10 @@ impl Stage {
     }
 
     fn new(me: u64) -> Self {
-        Self::with(me, Rows::default())
+        // It has promised something in an earlier run.
+        let (seat, promised) = (seat(me), Ballot::NONE);
+        let acceptor = Some(AcceptorRecord { seat, promised, accepted: None });
+        Self::with(me, Rows { acceptor, ..Rows::default() })
     }
 
     fn call(

@@ -1,5 +1,6 @@
 //! The log: order, verdicts, lateness, and what trimming leaves.
 
+use gaggle_wire::LateBy;
 use std::collections::BTreeMap;
 
 use super::*;

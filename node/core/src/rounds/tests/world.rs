@@ -5,6 +5,7 @@
 //! is checked against what all nodes together have agreed on and handed out. The world can be
 //! told to break one rule ([`Planted`]), so that it is known to notice.
 
+use gaggle_wire::LateBy;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
