@@ -2,7 +2,7 @@
 
 use gaggle_wire::SettingsChange;
 
-use super::support::{SECOND, create, formed, name, one_partition};
+use super::support::{SECOND, create, formed, is_drained, name, one_partition};
 use crate::World;
 use crate::apps::consumer::{Habits, Manner, Mode};
 use crate::apps::producer::Plan;
@@ -23,11 +23,6 @@ fn plan(messages: u64) -> Plan {
 fn habits(mode: Mode) -> Habits {
     let manner = Manner::good((0, 5_000_000));
     Habits { queue: name(), mode, visibility_ms: None, workers: 32, manner }
-}
-
-fn is_drained(world: &World, messages: usize) -> bool {
-    let deleted = world.judge.oracle.fates().filter(|(_, fate)| fate.deleted.is_some()).count();
-    deleted == messages
 }
 
 fn ten_thousand_messages_and_sixteen_consumers_on_three_nodes() {

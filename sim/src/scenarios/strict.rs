@@ -2,8 +2,7 @@
 
 use gaggle_wire::{Order, SettingsChange};
 
-use super::support::{SECOND, create, formed, name, one_partition};
-use crate::World;
+use super::support::{SECOND, create, formed, is_drained, name, one_partition};
 use crate::apps::consumer::{Habits, Manner, Mode};
 use crate::apps::producer::Plan;
 use crate::town::Traits;
@@ -28,11 +27,6 @@ fn habits() -> Habits {
     let manner = Manner::good((0, 5_000_000));
     let mode = Mode::Stream { credit: 16 };
     Habits { queue: name(), mode, visibility_ms: None, workers: 8, manner }
-}
-
-fn is_drained(world: &World, messages: usize) -> bool {
-    let deleted = world.judge.oracle.fates().filter(|(_, fate)| fate.deleted.is_some()).count();
-    deleted == messages
 }
 
 fn what_many_producers_send_comes_in_order() {

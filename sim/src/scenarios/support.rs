@@ -109,6 +109,12 @@ pub(super) fn drained(world: &mut World, node: usize) -> Vec<u64> {
     }
 }
 
+/// Whether so many messages were deleted, each once.
+pub(super) fn is_drained(world: &World, messages: usize) -> bool {
+    let deleted = world.judge.oracle.fates().filter(|(_, fate)| fate.deleted.is_some()).count();
+    deleted == messages
+}
+
 pub(super) fn delete(world: &mut World, node: usize, receipts: Vec<Receipt>) {
     for result in try_delete(world, node, receipts) {
         assert!(!matches!(result, DeleteResult::Refused(_)), "{result:?}");

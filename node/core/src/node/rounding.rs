@@ -220,17 +220,14 @@ impl Node {
 
     /// Whether the turn is over of which this node hands out: what was in it is read anew.
     pub(super) fn end_turns(&mut self, now: Now, queue: QueueId) {
-        let ids: Vec<PartitionId> =
-            self.partitions.range((queue, 0)..=(queue, u16::MAX)).map(|(id, _)| *id).collect();
-        for id in ids {
+        let partitions = self.partitions.range((queue, 0)..=(queue, u16::MAX));
+        let seated = partitions.filter(|(_, partition)| partition.agreed().is_some());
+        for id in seated.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.note_turn(now, id);
         }
     }
 
     fn note_turn(&mut self, now: Now, id: PartitionId) {
-        if self.partitions.get(&id).and_then(Partition::agreed).is_none() {
-            return;
-        }
         let sight = self.sight(id);
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let Release::Agreed(agreed) = &mut partition.release else { return };

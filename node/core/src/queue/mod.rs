@@ -193,7 +193,7 @@ impl Partition {
         self.lists.of(id.process, id.number).unwrap_or_else(|| self.lists.intern(holders))
     }
 
-    /// Whether this node hands out what is held by this list, as of the last refresh.
+    /// Whether what is held by this list is in this node's custody, as of the last refresh.
     pub(crate) fn serves(&self, list: ListId) -> bool {
         self.lists.serves(list)
     }
@@ -260,7 +260,7 @@ impl Partition {
         ended.collect()
     }
 
-    /// Whether this node hands out anything here.
+    /// Whether anything here is in this node's custody.
     pub(crate) fn serves_any(&self) -> bool {
         self.lists.serves_any()
     }
